@@ -15,7 +15,8 @@ function typeset(tex, displayMode) {
     const html = katex.renderToString(tex, {displayMode, throwOnError: true, strict: "error", output: "htmlAndMathml"});
     return JSON.stringify({html});
   } catch (error) {
-    return JSON.stringify({message: error.rawMessage || error.message || String(error), position: error.position ?? null});
+    const message = error.rawMessage || error.message || String(error);
+    return JSON.stringify({message, position: error.position ?? null});
   }
 }
 """

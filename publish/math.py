@@ -1,7 +1,8 @@
-"""Typesets at build what `pymdownx.arithmatex` (`generic: true`) found. A bad formula fails the build and names its line.
+"""Typesets at build what `pymdownx.arithmatex` (`generic: true`) found. A bad formula stops the build at its line.
 
 The formula is left out of the search index. Material's indexer counts tags by name, so the element that carries
-`data-search-exclude` must be of a kind that KaTeX does not use inside it: `div` around a display formula, `bdi` in a line.
+`data-search-exclude` must be of a kind that KaTeX does not use inside it: `div` around a display formula, `bdi` in
+a line.
 """
 
 import html
@@ -71,7 +72,9 @@ class MathTreeprocessor(Treeprocessor):
 
     def place(self, tex: str, position: int | None) -> str:
         """`docs/PAGE.md:LINE`, as far as it is known."""
-        file = getattr(_get(self.md.treeprocessors, "relpath"), "file", None)
+        registered = self.md.treeprocessors
+        # MkDocs registers its rewriter of links for each page, and that knows the page.
+        file = getattr(registered["relpath"], "file", None) if "relpath" in registered else None
         if file is None:
             return "formula on an unnamed page"
         if not file.abs_src_path:
@@ -90,10 +93,6 @@ def tex_of(element: Element) -> str:
     """Arithmatex escapes a display formula, because its text goes into the tree as it is, and leaves an inline one."""
     text = element.text or ""
     return (html.unescape(text) if element.tag == "div" else text).strip()[2:-2].strip()
-
-
-def _get(registry: Any, name: str) -> Any:
-    return registry[name] if name in registry else None
 
 
 def put_text(parent: Element, child: Element, text: str) -> None:

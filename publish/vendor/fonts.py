@@ -1,13 +1,13 @@
-"""Makes `docs/assets/fonts` and `docs/assets/katex` from npm packages. Run by hand, when one of the packages is renewed.
+"""Makes `docs/assets/fonts` and `docs/assets/katex` from npm packages. Run by hand, to renew one of them.
 
     mkdir .cache/fonts && cd .cache/fonts
     npm pack inter-ui@4.1.1 @fontsource-variable/jetbrains-mono@5.3.0 katex@0.19.1
-    for archive in *.tgz; do mkdir "${archive%.tgz}" && tar xzf "$archive" -C "${archive%.tgz}" --strip-components=1; done
+    for a in *.tgz; do mkdir "${a%.tgz}" && tar xzf "$a" -C "${a%.tgz}" --strip-components=1; done
     cd ../.. && python publish/vendor/fonts.py .cache/fonts
 
-Needs fonttools and brotli. Inter comes from `inter-ui` because the Latin slice of `@fontsource-variable/inter` has none of
-the arrows, roots and inequalities that sentences about gradients need. JetBrains Mono comes in slices; a browser fetches
-the Greek one only for a page that has Greek letters in its code.
+Needs fonttools and brotli. Inter comes from `inter-ui` because the Latin slice of `@fontsource-variable/inter` has
+none of the arrows, roots and inequalities that sentences about gradients need. JetBrains Mono comes in slices; a
+browser fetches the Greek one only for a page that has Greek letters in its code.
 """
 
 import re
@@ -37,12 +37,12 @@ LATIN = [
     0x2122,
 ]
 GREEK = [*range(0x391, 0x3CA), 0x3D5]
-SIGNS = [ord(sign) for sign in "←↑→↓↔⇒ᵀᵢⱼ⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ₀₁₂₃₄₅₆₇₈₉ℓℝ∀∂∇∈∏∑−∘√∞∫≈≠≡≤≥⊗⊙⟨⟩‖ȳ✓½"]
+SIGNS = [ord(sign) for sign in "←↑→↓↔⇒ᵀᵢⱼ⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ₀₁₂₃₄₅₆₇₈₉ℓℝ∀∂∇∈∏∑\N{MINUS SIGN}∘√∞∫≈≠≡≤≥⊗⊙⟨⟩‖ȳ✓½"]
 
 
 def subset(source: Path, target: Path, characters: list[int], axes: dict[str, float | tuple[float, float]]) -> None:
     """Keeps `characters` and narrows the axes. In this order: the other way round fails on a glyph that is gone."""
-    font = TTFont(source)
+    font = TTFont(source, recalcTimestamp=False)  # the same input gives the same file
     options = Options()
     options.flavor = "woff2"
     options.layout_features = ["kern", "mark", "tnum"]  # no ligatures: `**` and `->` must stay two signs
