@@ -107,6 +107,8 @@ def test_vjp_keeps_shape_and_dtype(dtype, shape):
 def test_vjp_takes_v_of_another_real_dtype_and_non_contiguous_tensors():
     x, v = double(3, 4).t(), torch.randn(3, 4).t()
     torch.testing.assert_close(vjp(torch.sin, x, v), v.double() * x.cos())
+    z = torch.randn(3, dtype=torch.complex64)
+    torch.testing.assert_close(vjp(lambda t: t * t, z, torch.ones(3)), (2 * z).conj().resolve_conj())
     wide = double(2, 1).expand(2, 3)
     torch.testing.assert_close(vjp(torch.sin, wide, torch.ones(2, 3).double()), wide.cos())
 
