@@ -163,6 +163,8 @@ def visit(browser: "Browser", site: Site, request: pytest.FixtureRequest) -> Ite
     options: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
     context = browser.new_context(**(options | (marker.kwargs if marker else {})))
     page = context.new_page()
+    page.set_default_timeout(5000)
+    page.set_default_navigation_timeout(30000)
     begun = Visit(page, context, site)
 
     def asked(address: str) -> None:

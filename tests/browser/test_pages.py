@@ -135,7 +135,7 @@ def test_without_scripts_everything_is_there(visit, path):
         assert fold.get_attribute("open") is not None, f"fold {number} does not open"
 
 
-@pytest.mark.visiting(color_scheme="dark")
+@pytest.mark.visiting(color_scheme="dark", viewport={"width": 720, "height": 1000})
 def test_prints_light_and_whole(visit, path):
     visit.open(path)
     visit.page.emulate_media(media="print")
