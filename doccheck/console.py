@@ -1,0 +1,134 @@
+"""Console: the commands that a page shows, run as a reader would and compared with what the page says."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from doccheck import outputs
+from doccheck.page import Block
+from doccheck.places import Line, Place, Problem
+from doccheck.project import Project
+from doccheck.transcripts import Output
+
+TIMEOUT = 120  # seconds for one command
+ALLOWED = "a console fence holds `$ python -m snippets…`, `$ autograd-debugger …` or `$ nox …`"
+
+
+@dataclass
+class Command:
+    place: Place
+    text: str
+    shown: list[Line]
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """The commands of a fence, each with the output shown under it."""
+    current: Command | None = None
+    for line in block.fence.lines:
+        if line.startswith("$ "):
+            if current is not None:
+                yield current
+            current = Command(line.place, line[2:].strip(), [])
+        elif current is not None:
+            current.shown.append(line)
+        elif line.strip():
+            yield Command(line.place, "", [])
+            return
+    if current is not None:
+        yield current
+
+
+def run(project: Project, block: Block) -> tuple[Output, Problem | None]:
+    """Run and compare every command of the fence; the first thing that is wrong is the problem."""
+    for command in commands(block):
+        problem = _check(project, command)
+        if problem is not None:
+            return Output(), problem
+    return Output(), None
+
+
+def _check(project: Project, command: Command) -> Problem | None:
+    try:
+        words = shlex.split(command.text)
+    except ValueError as error:
+        return Problem(command.place, f"not a command: {error}", "close the quotes")
+    if words[:1] == ["nox"]:
+        return _check_nox(project, command, words)
+    if words[:2] == ["python", "-m"] and words[2:] and words[2].partition(".")[0] == "snippets":
+        arguments = [sys.executable, *words[1:]]
+    elif words[:1] and words[0] in (scripts := _scripts(project)):
+        module, _, function = scripts[words[0]].partition(":")
+        start = f"import sys; from {module} import {function} as main; sys.argv[0] = {words[0]!r}; sys.exit(main())"
+        arguments = [sys.executable, "-c", start, *words[1:]]
+    else:
+        return Problem(command.place, f"'{command.text}' is no command that this site checks", ALLOWED)
+    environment = {**os.environ, "PYTHONPATH": str(project.root), "NO_COLOR": "1", "COLUMNS": "100"}
+    try:
+        done = subprocess.run(
+            arguments,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            timeout=TIMEOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return Problem(command.place, f"the command ran for more than {TIMEOUT} s", "show a command that ends")
+    return _compare(command, done.stdout, done.returncode)
+
+
+def _compare(command: Command, printed: str, status: int) -> Problem | None:
+    shown = "\n".join(command.shown)
+    if status and not printed.strip():
+        return Problem(command.place, f"the command fails without a word (exit {status})", "mend the command")
+    if outputs.same(shown, printed):
+        return None
+    place = command.shown[0].place if command.shown else command.place
+    difference = "\n".join(f"  {line}" for line in outputs.diff(shown.strip("\n"), printed.strip("\n")))
+    hint = "write under the command what it prints"
+    said = f" (exit {status})" if status else ""
+    return Problem(place, f"the command prints something else{said}; - the page shows, + was printed\n{difference}", hint)
+
+
+def _check_nox(project: Project, command: Command, words: list[str]) -> Problem | None:
+    sessions = set(nox_sessions(project))
+    if any(line.strip() for line in command.shown):
+        return Problem(command.shown[0].place, "the output of nox is not checked", "show only the command")
+    asked = [word for flag, word in zip(words, words[1:], strict=False) if flag in ("-s", "-rs", "-Rs", "--session")]
+    for name in asked:
+        if name not in sessions:
+            return Problem(command.place, f"nox has no session '{name}'", f"it has {', '.join(sorted(sessions))}")
+    return None if asked else Problem(command.place, "this nox command names no session", "type $ nox -s NAME")
+
+
+def nox_sessions(project: Project) -> Iterator[str]:
+    """Names of the sessions in noxfile.py, read without running it."""
+    path = project.root / "noxfile.py"
+    if not path.exists():
+        return
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                call = decorator if isinstance(decorator, ast.Call) else None
+                function = call.func if call else decorator
+                if ast.unparse(function).rpartition(".")[2] == "session":
+                    names = [key.value for key in call.keywords if key.arg == "name"] if call else []
+                    yield str(ast.literal_eval(names[0])) if names else node.name
+
+
+def _scripts(project: Project) -> dict[str, str]:
+    path = project.root / "pyproject.toml"
+    if not path.exists():
+        return {}
+    found: dict[str, str] = tomllib.loads(path.read_text("utf-8")).get("project", {}).get("scripts", {})
+    return found

@@ -1,0 +1,336 @@
+"""Run: a page's blocks, in order, in one module that is its script."""
+
+from __future__ import annotations
+
+import __future__ as futures
+import ast
+import builtins
+import dis
+import hashlib
+import io
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any, TextIO
+
+from doccheck import console, outputs, script, transcripts
+from doccheck.failures import Failure, Reader
+from doccheck.isolation import fresh
+from doccheck.page import Block, Page, Value
+from doccheck.places import Problem
+from doccheck.project import Project
+from doccheck.transcripts import Output
+
+FUTURE_FLAGS = 0
+for _name in futures.all_feature_names:
+    FUTURE_FLAGS |= getattr(futures, _name).compiler_flag
+BLOCK_SECONDS = 60.0  # a page has a budget of five
+FORBIDDEN_CALLS = {"set_num_interop_threads": "it cannot be undone for the pages that follow"}
+
+
+@dataclass
+class Result:
+    """What became of a block or value."""
+
+    outcome: str = "not-run"  # ran, raised (as shown), needs, failed, not-run
+    reason: str = ""
+    failure: Failure | None = None
+    output: Output = field(default_factory=Output)
+    value: Any = None
+    seconds: float = 0.0
+
+
+@dataclass
+class PageRun:
+    """The results of one run of a page, by the id of the step."""
+
+    page: Page
+    device: str
+    seed: int
+    results: dict[str, Result] = field(default_factory=dict)
+    whole: bool = False  # every step was asked to run
+
+    @property
+    def first_failure(self) -> Failure | None:
+        return next((result.failure for result in self.results.values() if result.failure), None)
+
+
+def page_seed(base: int, name: str) -> int:
+    """The seed of a page in a run: other pages do not change it."""
+    return int.from_bytes(hashlib.sha256(f"{base}:{name}".encode()).digest()[:4], "big")
+
+
+class _TooLong(BaseException):
+    """A block that would keep everybody waiting."""
+
+
+class _InputAsked(BaseException):
+    """No `except Exception` of a page may hide that it asked."""
+
+
+class _NoInput(io.StringIO):
+    """A page runs without a person at the keyboard."""
+
+    def read(self, *_: Any) -> str:
+        raise _InputAsked("a page cannot ask for input")
+
+    readline = read  # type: ignore[assignment]
+
+
+def run(project: Project, page: Page, device: str, base_seed: int, last: int | None = None) -> PageRun:
+    """Run the steps of a page up to index `last` (all by default). After a failure the rest is not run."""
+    steps = page.steps if last is None else page.steps[: last + 1]
+    done = PageRun(page, device, page_seed(base_seed, page.name), whole=len(steps) == len(page.steps))
+    if page.fatal:
+        done.results = {step.id: Result(reason=f"{page.fatal[0].place} comes first") for step in steps}
+        return done
+    edition = script.write(page)
+    with tempfile.TemporaryDirectory(prefix="script-") as folder:
+        path = Path(folder).resolve() / (Path(page.name).stem + ".py")
+        with fresh(device, done.seed, [str(path)]):
+            _Runner(project, page, device, edition, path).run(steps, done.results)
+    return done
+
+
+class _Runner:
+    """One page, while it runs."""
+
+    def __init__(self, project: Project, page: Page, device: str, edition: script.Script, path: Path) -> None:
+        self.project = project
+        self.page = page
+        self.device = device
+        self.edition = edition
+        self.path = path
+        self.reader = Reader(project, edition, path)
+        self.flags = 0
+        self.interrupted = False
+
+    def module(self) -> ModuleType:
+        """An empty `__main__` whose file is the page's script."""
+        module = ModuleType("__main__")
+        module.__file__ = str(self.path)
+        vars(module)["__builtins__"] = builtins
+        return module
+
+    def run(self, steps: list[Block | Value], results: dict[str, Result]) -> None:
+        sys.path.insert(0, str(self.project.root))
+        sys.stdin = _NoInput()
+        main = self.module()
+        sys.modules["__main__"] = main
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._interrupt)
+        failed: Failure | None = None
+        for step in steps:
+            if failed is not None:
+                results[step.id] = Result(reason=f"{failed.place} failed first")
+                continue
+            start = time.perf_counter()
+            result = self._step(step, main)
+            result.seconds = time.perf_counter() - start
+            results[step.id] = result
+            failed = result.failure
+            if self.interrupted:
+                raise KeyboardInterrupt
+        main.__dict__.clear()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def _step(self, step: Block | Value, main: ModuleType) -> Result:
+        if step.problems:
+            return Result("failed", failure=Failure.of(step.problems[0]))
+        if isinstance(step, Value):
+            return self._value(step, main)
+        if step.needs is not None and (missing := step.needs.missing(self.device)):
+            return Result("needs", f"needs {missing}: {step.needs.reason}")
+        result = self._console(step) if step.kind == "console" else self._python(step, main)
+        if result.failure is None:
+            result.failure = transcripts.check(step, result.output, self.device)
+        if result.failure is None and step.alone:
+            result.failure = self._alone(step, main)
+        result.outcome = "failed" if result.failure else "raised" if result.output.error else "ran"
+        return result
+
+    def _console(self, block: Block) -> Result:
+        output, problem = console.run(self.project, block)
+        return Result(output=output, failure=Failure.of(problem) if problem else None)
+
+    def _python(self, block: Block, main: ModuleType) -> Result:
+        result = Result()
+        try:
+            code = self._compile(block)
+        except SyntaxError as error:
+            result.failure = self.reader.failure(error, block.place)
+            return result
+        if problem := self._refused(block, code):
+            result.failure = Failure.of(problem)
+            return result
+        self.path.write_text(self.edition.through(block.id), "utf-8")
+        with recorded() as written, limited():
+            try:
+                exec(code, vars(main))
+            except (KeyboardInterrupt, SystemExit, _InputAsked, _TooLong) as error:
+                if self.interrupted:
+                    raise
+                result.failure = self.reader.failure(error, block.place)
+                result.failure.hint = "a block must run to its end by itself: no exit, no interrupt, no input"
+            except BaseException as error:
+                result.output.error = outputs.TRIGGERED.sub("", _said(error)).split("\n")
+                result.output.raised = self.reader.failure(error, block.place)
+        result.output.printed = written.getvalue().replace(f'File "{self.path}"', f'File "{self.path.name}"')
+        if result.output.raised is not None and not transcripts.expects(block, result.output.error):
+            result.failure = result.output.raised
+        return result
+
+    def _compile(self, block: Block) -> CodeType:
+        """The block's code at its own lines of the script, with the page's future imports and no others."""
+        first = self.edition.first[block.id]
+        try:
+            tree = ast.parse(block.fence.text + "\n", str(self.path))
+            ast.increment_lineno(tree, first - 1)
+            code = compile(tree, str(self.path), "exec", self.flags, dont_inherit=True)
+        except SyntaxError as error:
+            if (error.lineno or 0) < first:
+                error.lineno = (error.lineno or 1) + first - 1
+            raise
+        if block is self.page.blocks[0]:
+            self.flags = code.co_flags & FUTURE_FLAGS
+        return code
+
+    def _refused(self, block: Block, code: CodeType) -> Problem | None:
+        if block is not self.page.blocks[0] and code.co_flags & FUTURE_FLAGS & ~self.flags:
+            hint = "include a section without it, or put it in the first block of the page"
+            return Problem(block.place, "a `from __future__` import below the first block", hint)
+        for names in _names(code):
+            for name in FORBIDDEN_CALLS.keys() & set(names):
+                return Problem(block.place, f"{name} is not for a page: {FORBIDDEN_CALLS[name]}", "leave it out")
+        return None
+
+    def _alone(self, block: Block, main: ModuleType) -> Failure | None:
+        """Under "Copy this": the block by itself must run, and name nothing that it does not bring along."""
+        module = self.module()
+        sys.modules["__main__"] = module
+        hint = "what is copied must bring its own imports: put them inside the section"
+        try:
+            code = self._compile(block)
+            with recorded():
+                exec(code, vars(module))
+        except Exception as error:
+            failure = self.reader.failure(error, block.place)
+            failure.message = f"does not run in an empty module: {failure.message}"
+            failure.hint = hint
+            return failure
+        finally:
+            sys.modules["__main__"] = main
+        for name in sorted(_globals(code)):
+            if name not in vars(module) and not hasattr(builtins, name):
+                return Failure(block.place, f"uses '{name}' and does not define or import it", [], hint)
+        return None
+
+    def _value(self, value: Value, main: ModuleType) -> Result:
+        try:
+            with recorded() as written:
+                found = eval(compile(value.expression, "value", "eval", dont_inherit=True), vars(main))
+        except Exception as error:
+            said = _said(error).split("\n")[0]
+            failure = Failure(value.place, f"data-value '{value.expression}' fails: {said}")
+            failure.hint = "use names from the blocks above"
+            return Result("failed", failure=failure)
+        if written.getvalue():
+            message = f"data-value '{value.expression}' prints or warns"
+            return Result("failed", failure=Failure(value.place, message, [], "compute it in a block, print nothing"))
+        if not outputs.same_value(value.text, found):
+            new = outputs.value_text(value.text, found)
+            failure = Failure(value.place, f"the page says {value.text}, and {value.expression} is {found}")
+            failure.hint = f"write {new}, or run: nox -s update -- {self.page.name}"
+            return Result("failed", failure=failure, value=found)
+        return Result("ran", value=found)
+
+
+def _said(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error)).rstrip("\n")
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
+    yield code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _globals(code: CodeType) -> set[str]:
+    """Names that the code looks up outside itself."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = _globals(constant)
+            # A class body looks its own names up the same way; what it assigns is its own.
+            found |= inner - (set(constant.co_names) & _stored(constant))
+    return found
+
+
+def _stored(code: CodeType) -> set[str]:
+    return {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"} | {"__name__", "__module__"}
+
+
+@contextmanager
+def recorded() -> Iterator[_Written]:
+    """What goes to `sys.stdout` and what warns, in the order in which it happens."""
+    before: TextIO = sys.stdout
+    show = warnings.showwarning
+    written = _Written()
+    sys.stdout = written.stream
+
+    def showwarning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        written.warn(f"{category.__name__}: {outputs.TRIGGERED.sub('', str(message))}")
+
+    warnings.showwarning = showwarning
+    try:
+        yield written
+    finally:
+        sys.stdout = before
+        warnings.showwarning = show
+
+
+@contextmanager
+def limited(seconds: float = 0) -> Iterator[None]:
+    """Stop a block that hangs, say in a pool whose workers cannot start. Only where the system has alarms."""
+    seconds = seconds or BLOCK_SECONDS
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _TooLong(f"the block ran for more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Written:
+    def __init__(self) -> None:
+        self.bytes = io.BytesIO()
+        self.stream = io.TextIOWrapper(self.bytes, "utf-8", newline="\n", write_through=True)
+
+    def warn(self, text: str) -> None:
+        if self.bytes.getvalue()[-1:] not in (b"", b"\n"):
+            self.stream.write("\n")
+        self.stream.write(text.rstrip() + "\n")
+
+    def getvalue(self) -> str:
+        return self.bytes.getvalue().decode("utf-8", errors="replace")
