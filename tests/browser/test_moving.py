@@ -41,6 +41,7 @@ def test_instant_navigation_keeps_everything_working(visit, site):
     page = visit.page
     assert page.locator("article h1").inner_text() != first
     page.wait_for_selector(".md-code__button")
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     visit.settle()
     assert page.locator("nav.md-code__nav:not([role=presentation])").count() == 0
     unreachable = """() => [...document.querySelectorAll(".highlight pre, .math, .md-typeset__scrollwrap")]
