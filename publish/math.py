@@ -26,6 +26,8 @@ except ModuleNotFoundError:  # the extension also works in plain Python-Markdown
         """Stops the build."""
 
 
+__all__ = ["BuildStopped", "MathExtension", "line_of", "makeExtension"]
+
 DISPLAY = '<div class="math" data-search-exclude tabindex="0" role="group" aria-label="Formula">{}</div>'
 INLINE = '<bdi class="math-inline" data-search-exclude>{}</bdi>'
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
