@@ -213,3 +213,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "visiting(**options): options of the browser context of this test")
+
+
+def pytest_report_header() -> str | None:
+    return None if FOLDER else "tests/browser: not collected, AUTOGRAD_SITE names no built site (nox -s browser does)"
