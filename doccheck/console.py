@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from doccheck import outputs
 from doccheck.page import Block
@@ -97,14 +98,16 @@ def _compare(command: Command, printed: str, status: int) -> Problem | None:
     difference = "\n".join(f"  {line}" for line in outputs.diff(shown.strip("\n"), printed.strip("\n")))
     hint = "write under the command what it prints"
     said = f" (exit {status})" if status else ""
-    return Problem(place, f"the command prints something else{said}; - the page shows, + was printed\n{difference}", hint)
+    return Problem(
+        place, f"the command prints something else{said}; - the page shows, + was printed\n{difference}", hint
+    )
 
 
 def _check_nox(project: Project, command: Command, words: list[str]) -> Problem | None:
     sessions = set(nox_sessions(project))
     if any(line.strip() for line in command.shown):
         return Problem(command.shown[0].place, "the output of nox is not checked", "show only the command")
-    asked = [word for flag, word in zip(words, words[1:], strict=False) if flag in ("-s", "-rs", "-Rs", "--session")]
+    asked = [word for flag, word in pairwise(words) if flag in ("-s", "-rs", "-Rs", "--session")]
     for name in asked:
         if name not in sessions:
             return Problem(command.place, f"nox has no session '{name}'", f"it has {', '.join(sorted(sessions))}")

@@ -29,7 +29,7 @@ class Failure:
     message: str
     details: list[str] = field(default_factory=list)
     hint: str = ""
-    expected_error: bool = False  # the block raised, and its transcript shows that it is meant to
+    mendable: bool = False  # a transcript or value that `update` may rewrite
 
     @classmethod
     def of(cls, problem: Problem) -> Failure:

@@ -177,6 +177,11 @@ def _default_device() -> Callable[[], None]:
     return restore
 
 
+def _set_threads(count: int) -> None:
+    if torch.get_num_threads() != count:  # setting it again starts the pool anew
+        torch.set_num_threads(count)
+
+
 def _signal_handlers() -> Callable[[], None]:
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
@@ -200,7 +205,7 @@ SETTINGS: list[Callable[[], Callable[[], Any]]] = [
     ),
     _setting(torch._C._is_multithreading_enabled, torch._C._set_multithreading_enabled),
     _setting(torch.is_warn_always_enabled, torch.set_warn_always),
-    _setting(torch.get_num_threads, lambda count: torch.get_num_threads() == count or torch.set_num_threads(count)),
+    _setting(torch.get_num_threads, _set_threads),
     _setting(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     _setting(torch.get_rng_state, torch.set_rng_state),
     _determinism,

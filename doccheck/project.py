@@ -36,7 +36,7 @@ _Loader.add_multi_constructor("tag:yaml.org,2002:", _python_name)
 _Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
 
 
-@dataclass
+@dataclass(eq=False)  # one project, one identity: pages are cached by it
 class Project:
     """A folder with an mkdocs.yml, and the pages and snippets that it names."""
 
@@ -47,12 +47,12 @@ class Project:
     def load(cls, root: Path) -> Project:
         """Read `root/mkdocs.yml`. Raises FileNotFoundError if there is none."""
         root = root.resolve()
-        config = yaml.load((root / "mkdocs.yml").read_text("utf-8"), _Loader) or {}  # noqa: S506 (a safe loader)
+        config = yaml.load((root / "mkdocs.yml").read_text("utf-8"), _Loader) or {}
         return cls(root, config)
 
     @cached_property
     def docs(self) -> Path:
-        return self.root / self.config.get("docs_dir", "docs")
+        return self.root / str(self.config.get("docs_dir", "docs"))
 
     @cached_property
     def extensions(self) -> dict[str, dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Run: a page's blocks, in order, in one module that is its script."""
 
 from __future__ import annotations
-
 import __future__ as futures
+
 import ast
 import builtins
 import dis
@@ -86,8 +86,13 @@ class _NoInput(io.StringIO):
     readline = read  # type: ignore[assignment]
 
 
-def run(project: Project, page: Page, device: str, base_seed: int, last: int | None = None) -> PageRun:
-    """Run the steps of a page up to index `last` (all by default). After a failure the rest is not run."""
+def run(
+    project: Project, page: Page, device: str, base_seed: int, last: int | None = None, mend: bool = False
+) -> PageRun:
+    """Run the steps of a page up to index `last` (all by default). After a failure the rest is not run.
+
+    With `mend`, a wrong transcript or value does not stop the page: it is about to be rewritten.
+    """
     steps = page.steps if last is None else page.steps[: last + 1]
     done = PageRun(page, device, page_seed(base_seed, page.name), whole=len(steps) == len(page.steps))
     if page.fatal:
@@ -97,7 +102,7 @@ def run(project: Project, page: Page, device: str, base_seed: int, last: int | N
     with tempfile.TemporaryDirectory(prefix="script-") as folder:
         path = Path(folder).resolve() / (Path(page.name).stem + ".py")
         with fresh(device, done.seed, [str(path)]):
-            _Runner(project, page, device, edition, path).run(steps, done.results)
+            _Runner(project, page, device, edition, path).run(steps, done.results, mend)
     return done
 
 
@@ -121,7 +126,7 @@ class _Runner:
         vars(module)["__builtins__"] = builtins
         return module
 
-    def run(self, steps: list[Block | Value], results: dict[str, Result]) -> None:
+    def run(self, steps: list[Block | Value], results: dict[str, Result], mend: bool) -> None:
         sys.path.insert(0, str(self.project.root))
         sys.stdin = _NoInput()
         main = self.module()
@@ -137,7 +142,8 @@ class _Runner:
             result = self._step(step, main)
             result.seconds = time.perf_counter() - start
             results[step.id] = result
-            failed = result.failure
+            if result.failure is not None and not (mend and result.failure.mendable):
+                failed = result.failure
             if self.interrupted:
                 raise KeyboardInterrupt
         main.__dict__.clear()
@@ -198,7 +204,7 @@ class _Runner:
         try:
             tree = ast.parse(block.fence.text + "\n", str(self.path))
             ast.increment_lineno(tree, first - 1)
-            code = compile(tree, str(self.path), "exec", self.flags, dont_inherit=True)
+            code: CodeType = compile(tree, str(self.path), "exec", self.flags, dont_inherit=True)
         except SyntaxError as error:
             if (error.lineno or 0) < first:
                 error.lineno = (error.lineno or 1) + first - 1
@@ -253,6 +259,7 @@ class _Runner:
             new = outputs.value_text(value.text, found)
             failure = Failure(value.place, f"the page says {value.text}, and {value.expression} is {found}")
             failure.hint = f"write {new}, or run: nox -s update -- {self.page.name}"
+            failure.mendable = True
             return Result("failed", failure=failure, value=found)
         return Result("ran", value=found)
 

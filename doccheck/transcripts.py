@@ -29,9 +29,7 @@ def expects(block: Block, error: list[str]) -> bool:
     if block.transcript is None or not error:
         return False
     name = error[0].partition(":")[0].strip()
-    return outputs.names_error(block.transcript.text) or any(
-        line.startswith(name) for line in block.transcript.lines
-    )
+    return outputs.names_error(block.transcript.text) or any(line.startswith(name) for line in block.transcript.lines)
 
 
 def matches(block: Block, output: Output, device: str) -> bool:
@@ -47,7 +45,9 @@ def shown_error_lines(block: Block, output: Output) -> int:
     """How many lines of the error the page shows; at least one."""
     if block.transcript is None or not output.error:
         return 0
-    extra = len(block.transcript.text.strip("\n").split("\n")) - len(output.text(0).split("\n") if output.text(0) else [])
+    extra = len(block.transcript.text.strip("\n").split("\n")) - len(
+        output.text(0).split("\n") if output.text(0) else []
+    )
     return min(max(extra, 1), len(output.error))
 
 
@@ -63,22 +63,24 @@ def check(block: Block, output: Output, device: str) -> Failure | None:
         verb = "warns" if outputs.WARNING.match(printed) else "prints"
         details = [f"+ {line}" for line in printed.split("\n")]
         hint = f"add a ```text fence with this directly under {block.fence.end}, or run: {update}"
-        return Failure(block.place, f"this block {verb}, and has no transcript", details, hint)
+        return Failure(block.place, f"this block {verb}, and has no transcript", details, hint, mendable=True)
     if not printed:
         what = "raised" if outputs.names_error(transcript.text) else "printed"
         hint = f"remove the transcript, mend the block at {block.place}, or run: {update}"
-        return Failure(transcript.place, f"the page shows a transcript, and the block {what} nothing", [], hint)
+        message = f"the page shows a transcript, and the block {what} nothing"
+        return Failure(transcript.place, message, [], hint, mendable=not outputs.names_error(transcript.text))
     details = outputs.diff(transcript.text.strip("\n"), printed.strip("\n"))
     place = _first_difference(block, printed, device)
     message = "the transcript differs from what the block printed"
+    hint = f"edit {place}, or run: {update}"
     if outputs.names_error(transcript.text) and not output.error:
         message = "the expected error did not come"
+        hint = f"mend the block at {block.place}; if it is right, write in {place} what it prints"
     elif output.error and outputs.names_error(transcript.text):
         message = "the block raised something else than the transcript says"
         if output.raised is not None:
             details.append(f"raised at {output.raised.place}")
-    hint = f"edit {place}, or run: {update}"
-    return Failure(place, message, ["- the page shows, + was printed", *details], hint, bool(output.error))
+    return Failure(place, message, ["- the page shows, + was printed", *details], hint, mendable=True)
 
 
 def _first_difference(block: Block, printed: str, device: str) -> Place:
@@ -87,7 +89,8 @@ def _first_difference(block: Block, printed: str, device: str) -> Place:
     got = printed.strip("\n").split("\n")
     skipped = next((i for i, line in enumerate(block.transcript.lines) if line.strip()), 0)
     lines = block.transcript.lines[skipped:]
+    same = outputs.same_shape if block.varies else outputs.same
     for number, line in enumerate(lines):
-        if number >= len(got) or not outputs.same(line, got[number], device):
+        if number >= len(got) or not same(line, got[number], device):
             return line.place
     return lines[-1].place if lines else block.transcript.place

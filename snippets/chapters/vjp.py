@@ -4,7 +4,6 @@
 Each section stands alone: it imports what it uses.
 """
 # Sections repeat their imports; forward_ad of torch has no types.
-# ruff: noqa: F811
 # mypy: disable-error-code="no-untyped-call"
 
 # --8<-- [start:vjp]
@@ -217,7 +216,7 @@ def per_sample_grads(
     if chunk_size == 1:
         leaves = {n: p.requires_grad_() for n, p in params.items()}
         rows: dict[str, list[Tensor]] = {n: [] for n in leaves}
-        for one_x, one_y in zip(x, y):
+        for one_x, one_y in zip(x, y, strict=True):
             with torch.enable_grad():
                 value = sample_loss(leaves, one_x, one_y)
             found = torch.autograd.grad(
@@ -225,7 +224,7 @@ def per_sample_grads(
                 list(leaves.values()),
                 materialize_grads=True,
             )
-            for n, row in zip(leaves, found):
+            for n, row in zip(leaves, found, strict=True):
                 rows[n].append(row.to_dense())
         return {n: torch.stack(parts) for n, parts in rows.items()}
     each = vmap(
