@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.version_info < (3, 11, 5):  # noqa: UP036 (an older Python reads this file before pip could refuse)
+if sys.version_info < (3, 11, 5):  # an older Python reads this file before pip can refuse
     sys.exit("Autograd, Proven needs Python 3.11.5 or newer; this is " + sys.version.split()[0])
 
 import hashlib

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios taken in one run. Nothing is asserted; the tables are for people."""

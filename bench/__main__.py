@@ -1,0 +1,28 @@
+"""`python -m bench [runner] [site]`: print the tables."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+from bench import runner, site
+
+PARTS = {"runner": runner.main, "site": site.main}
+
+
+def main() -> int:
+    asked = sys.argv[1:] or list(PARTS)
+    for name in asked:
+        if name not in PARTS:
+            print(f"bench: no part '{name}'; there are {', '.join(PARTS)}", file=sys.stderr)
+            return 2
+    print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    for name in asked:
+        PARTS[name](Path.cwd())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
