@@ -8,7 +8,7 @@ from pathlib import Path
 
 from doccheck import devices, docstrings, includes, links, page, sections
 from doccheck.page import Page
-from doccheck.places import Line, Place, Problem
+from doccheck.places import Line, Place, Problem, not_utf8
 from doccheck.project import Project
 
 __all__ = ["docstrings", "load", "page_problems", "snippet_checks"]
@@ -41,9 +41,17 @@ def snippet_checks(project: Project, path: Path) -> list[tuple[str, Callable[[],
     """Named checks of a snippet file; empty where it has nothing that could be wrong."""
     found, wrong = sections.scan(path, project.name(path))
     checks: list[tuple[str, Callable[[], list[Problem]]]] = [("syntax", partial(_syntax, project, path))]
-    if found or wrong:
+    if (found or wrong) and _is_utf8(path):
         checks.append(("sections", partial(_sections, project, path)))
     return checks
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return False  # said by the `syntax` item
+    return True
 
 
 def _syntax(project: Project, path: Path) -> list[Problem]:
@@ -52,34 +60,49 @@ def _syntax(project: Project, path: Path) -> list[Problem]:
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        return [Problem(Place(name, 1), f"this file is not UTF-8 (byte {error.start})", "save it as UTF-8")]
+        return [not_utf8(name, error)]
     try:
         compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         return [Problem(Place(name, error.lineno or 1), f"{type(error).__name__}: {error.msg}", "mend the syntax")]
+    except ValueError as error:
+        place = Place(name, text[: text.index("\0")].count("\n") + 1)
+        return [Problem(place, str(error), "remove the null byte")]
     return devices.problems(project, path)
 
 
 def _sections(project: Project, path: Path) -> list[Problem]:
+    """Markers that are wrong, and sections that no page shows; an include in a comment shows nothing."""
     name = project.name(path)
     found, wrong = sections.scan(path, name)
-    shown = _included(project)
-    unused = [section for section in found if (name, section.name) not in shown]
+    shown, asked = _included(project)
+    unused = []
+    for section in found:
+        lines = range(section.start + 1, section.end)
+        faulty = any(f"'{section.name}'" in problem.message for problem in wrong)
+        if not faulty and (name, section.name) not in asked and not any(Place(name, n) in shown for n in lines):
+            unused.append(section)
     hint = "show it on a page, or remove its markers"
     return wrong + [Problem(Place(name, s.start), f"no page shows section '{s.name}'", hint) for s in unused]
 
 
-def _included(project: Project) -> set[tuple[str, str | None]]:
-    """Every (file, section) that some page includes."""
+def _included(project: Project) -> tuple[set[Place], set[tuple[str, str | None]]]:
+    """Every line that some page shows, and what pages include that cannot be read to their end."""
     stamps = tuple((path, path.stat().st_mtime_ns) for path in project.pages())
-    return _included_by(project, stamps)
+    return _included_by(project, stamps, _newest(project))
 
 
 @lru_cache(maxsize=8)
-def _included_by(project: Project, pages: tuple[tuple[Path, int], ...]) -> set[tuple[str, str | None]]:
-    found: set[tuple[str, str | None]] = set()
+def _included_by(
+    project: Project, pages: tuple[tuple[Path, int], ...], snippets_changed: int
+) -> tuple[set[Place], set[tuple[str, str | None]]]:
+    shown: set[Place] = set()
+    asked: set[tuple[str, str | None]] = set()
     for path, _ in pages:
-        text = path.read_bytes().decode("utf-8", errors="replace")
-        lines = [Line(line, Place("", number)) for number, line in enumerate(text.splitlines(), 1)]
-        found.update(includes.expand(project, lines)[2])
-    return found
+        found = load(project, path)
+        shown |= found.shown
+        if found.fatal:
+            text = path.read_bytes().decode("utf-8", errors="replace")
+            lines = [Line(line, Place("", number)) for number, line in enumerate(text.splitlines(), 1)]
+            asked.update(includes.expand(project, lines)[2])
+    return shown, asked

@@ -60,6 +60,8 @@ def _check(project: Project, command: Command) -> Problem | None:
         words = shlex.split(command.text)
     except ValueError as error:
         return Problem(command.place, f"not a command: {error}", "close the quotes")
+    if not words:
+        return Problem(command.place, "this line belongs to no command", "start with a command, as in `$ nox -s site`")
     if words[:1] == ["nox"]:
         return _check_nox(project, command, words)
     if words[:2] == ["python", "-m"] and words[2:] and words[2].partition(".")[0] == "snippets":

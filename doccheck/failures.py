@@ -97,12 +97,15 @@ class Reader:
             details += _operands(last)
         for frame in reversed(frames[:-1]):
             details += [f"called from {frame.place}: {frame.code}"]
-        hint = HINTS.get(type(error).__name__, "mend the code, or show the error in a ```text fence under the block")
+        hint = "mend the code, or show the error in a ```text fence under the block"
+        if last.frame.f_code.co_filename == self.path:
+            hint = HINTS.get(type(error).__name__, hint)
         return Failure(last.place, f"{where}{said[0]}", details, hint)
 
     def _syntax(self, error: SyntaxError, frames: list[Frame], fallback: Place) -> Failure:
         place = self.place(str(error.filename), error.lineno or 0) or fallback
-        details = [f"> {(error.text or '').strip()}"]
+        line = (error.text or "") if place == fallback else self.code(str(error.filename), error.lineno or 1)
+        details = [f"> {line.strip()}"]
         details += [f"called from {frame.place}: {frame.code}" for frame in reversed(frames) if frame.place != place]
         return Failure(place, f"{type(error).__name__}: {error.msg}", details, "mend the syntax")
 

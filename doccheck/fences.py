@@ -48,6 +48,7 @@ class Event:
     number: int = -1
     attributes: dict[str, str] = field(default_factory=dict)
     follows: int = -1  # for a fence: the fence directly before it, with only blanks between
+    glued: Literal["", "above", "below"] = ""  # for a fence: where text touches it, so that both are one paragraph
 
 
 @dataclass
@@ -84,6 +85,7 @@ class _Reader(HTMLParser):
         self.previous_fence = -1
         self.in_fence = False
         self.in_permalink = False
+        self.paragraph: str | None = None  # the text of the open <p>
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = {key: value or "" for key, value in attrs}
@@ -91,11 +93,17 @@ class _Reader(HTMLParser):
             self.anchors.add(attributes["id"])
         if tag == "div" and "data-fence" in attributes:
             number = int(attributes["data-fence"])
-            self.events.append(Event("fence", number=number, follows=self.previous_fence))
+            event = Event("fence", number=number, follows=self.previous_fence)
+            if self.paragraph is not None:
+                event.glued = "above" if self.paragraph.strip() else "below"
+                self.paragraph = None
+            self.events.append(event)
             self.previous_fence = number
             self.in_fence = True
             return
         self.previous_fence = -1
+        if tag == "p":
+            self.paragraph = ""
         if re.fullmatch("h[1-6]", tag):
             self.heading = Event("heading", level=int(tag[1]), attributes=attributes)
             self.events.append(self.heading)
@@ -123,6 +131,8 @@ class _Reader(HTMLParser):
             self.heading = None
         elif tag == "pre":
             self.indented = None
+        elif tag == "p":
+            self.paragraph = None
         elif tag == "a":
             self.in_permalink = False
         elif self.code is not None and tag == self.code.attributes["tag"]:
@@ -131,6 +141,8 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if data.strip():
             self.previous_fence = -1
+        if self.paragraph is not None:
+            self.paragraph += data
         for event in (self.heading, self.code, self.indented):
             if event is not None and not (event is self.heading and self.in_permalink):
                 event.text += data

@@ -12,7 +12,7 @@ from markdown import Markdown
 from pymdownx.snippets import SnippetExtension, SnippetMissingError, SnippetPreprocessor
 
 from doccheck import sections
-from doccheck.places import Line, Place, Problem
+from doccheck.places import Line, Place, Problem, not_utf8
 from doccheck.project import Project
 
 # What looks like an include but is none for pymdownx: without quotes, or with a blank after them.
@@ -41,8 +41,7 @@ class _Expander(SnippetPreprocessor):
         try:
             lines = super().read_lines(path)
         except UnicodeDecodeError as error:
-            hint = "save it as UTF-8"
-            raise _Wrong(Problem(Place(name, 1), f"this file is not UTF-8 (byte {error.start})", hint)) from None
+            raise _Wrong(not_utf8(name, error)) from None
         return [Line(text, Place(name, number)) for number, text in enumerate(lines, 1)]
 
     def dedent(self, lines: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ of a CUDA run, and line breaks and padding inside `tensor(...)` are not compared
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
 from decimal import Decimal, InvalidOperation
@@ -20,12 +21,21 @@ CUDA_DEVICE = re.compile(r",\s*device='cuda(?::\d+)?'")
 ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Iteration)(?::|$)", re.MULTILINE)
 WARNING = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]*Warning: ", re.MULTILINE)
 EXACT_DIGITS = 3
+TENSOR = re.compile(r"\btensor\(")
+TOKEN = re.compile(rf"{NUMBER.pattern}|\w+|[^\w\s]")
+MISSING = "\0"  # stands for a unit that the other text lacks
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 def names_error(transcript: str) -> bool:
     """Whether a transcript shows an error, so that the block is meant to raise."""
     return ERROR.search(transcript) is not None
+
+
+def error_name(transcript: str) -> str:
+    """The name of the error that a transcript shows, as in `RuntimeError`; empty where it shows none."""
+    match = ERROR.search(transcript)
+    return match[0].rstrip(":") if match else ""
 
 
 def normalise(text: str, device: str = "cpu") -> str:
@@ -41,7 +51,7 @@ def _tensors(text: str) -> str:
     """One line and one blank for each run of white space inside `tensor(...)`."""
     parts = []
     position = 0
-    for match in re.finditer(r"\btensor\(", text):
+    for match in TENSOR.finditer(text):
         if match.start() < position:
             continue
         end = _closing(text, match.end())
@@ -149,7 +159,57 @@ def value_text(shown: str, value: Any) -> str:
     return f"{int(number):{comma}}" if number == int(number) else f"{number:{comma}.4g}"
 
 
-def diff(expected: str, printed: str) -> list[str]:
+def units(text: str) -> list[str]:
+    """The lines of a text; those of one `tensor(...)` stay together, since where it breaks means nothing."""
+    found: list[str] = []
+    whole = True
+    for line in text.strip("\n").split("\n") if text.strip("\n") else []:
+        if whole:
+            found.append(line)
+        else:
+            found[-1] += "\n" + line
+        whole = all(_closing(found[-1], match.end()) > match.end() for match in TENSOR.finditer(found[-1]))
+    return found
+
+
+def merge(shown: str, printed: str, device: str = "cpu") -> list[tuple[str, str]]:
+    """The units of both texts side by side, (shown, printed): the same, changed, or empty on one side."""
+    old, new = units(shown), units(printed)
+    keys = [normalise(unit, device) for unit in old], [normalise(unit, device) for unit in new]
+    pairs: list[tuple[str, str]] = []
+    for _, i, k, j, m in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        pairs += itertools.zip_longest(old[i:k], new[j:m], fillvalue=MISSING)
+    return pairs
+
+
+def diff(expected: str, printed: str, device: str = "cpu") -> list[str]:
     """The two texts line by line: `-` the page shows, `+` was printed."""
-    lines = difflib.ndiff(expected.split("\n"), printed.split("\n"))
-    return [line.rstrip() for line in lines if not line.startswith("?")]
+    lines: list[str] = []
+    for shown, got in merge(expected, printed, device):
+        if MISSING not in (shown, got) and same(shown, got, device):
+            lines += [f"  {line}" for line in shown.split("\n")]
+            continue
+        old, new = (text.split("\n") if text != MISSING else [] for text in (shown, got))
+        lines += [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
+    return [line.rstrip() for line in lines]
+
+
+def first_difference(shown: str, printed: str, device: str = "cpu", varies: bool = False) -> int:
+    """The line of the shown text, from 0, that is the first to say something else."""
+    line = len(shown) - len(shown.lstrip("\n"))  # blank lines at the top mean nothing
+    got = units(printed)
+    for number, unit in enumerate(units(shown)):
+        alike = same_shape if varies else same
+        if number >= len(got) or not alike(unit, got[number], device):
+            return line + (_differs_at(unit, got[number], device) if number < len(got) else 0)
+        line += unit.count("\n") + 1
+    return max(line - 1, 0)
+
+
+def _differs_at(unit: str, printed: str, device: str) -> int:
+    """The line of a unit at which the first word or number is another one."""
+    got = TOKEN.findall(normalise(printed, device))
+    for number, token in enumerate(TOKEN.finditer(ADDRESS.sub("0x…", unit))):
+        if number >= len(got) or not same(token[0], got[number]):
+            return unit.count("\n", 0, token.start())
+    return unit.count("\n")

@@ -13,7 +13,7 @@ from markdown.extensions.attr_list import get_attrs
 from doccheck import includes, vocabulary
 from doccheck.fences import Event, Fence, Outline, read
 from doccheck.needs import Needs
-from doccheck.places import Line, Place, Problem
+from doccheck.places import Line, Place, Problem, not_utf8
 from doccheck.project import Project
 
 FRONT_MATTER = re.compile(r"\A-{3}[ \t]*\n.*?\n(?:-{3}|\.{3})[ \t]*(?:\n|\Z)", re.DOTALL)  # as MkDocs reads it
@@ -77,6 +77,7 @@ class Page:
     included: list[tuple[str, str | None]] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
     links: list[Event] = field(default_factory=list)
+    shown: set[Place] = field(default_factory=set)  # every line that a reader sees, also of included files
 
     @property
     def blocks(self) -> list[Block]:
@@ -110,10 +111,7 @@ def load(project: Project, path: Path) -> Page:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = Place(page.name, raw.count(b"\n", 0, error.start) + 1)
-        page.fatal.append(
-            Problem(place, f"this line is not UTF-8 (byte {error.start} of the file)", "save it as UTF-8")
-        )
+        page.fatal.append(not_utf8(page.name, error))
         return page
     page.source = text.replace("\r\n", "\n").replace("\r", "\n")
     body = FRONT_MATTER.sub(lambda match: "\n" * match[0].count("\n"), page.source)
@@ -143,6 +141,7 @@ class _Assembly:
 
     def run(self) -> None:
         values = self._values()
+        self.page.shown = {line.place for _, line in self.outline.prose if line.strip()}
         steps: list[tuple[int, int, Block | Value]] = []
         for event in self.outline.events:
             if event.kind == "value":
@@ -193,10 +192,13 @@ class _Assembly:
             hint = 'use a ```python fence, or ```text title="…" for what does not run'
             page.problems.append(Problem(place, "an indented block is shown as code and never run", hint))
         elif event.kind == "fence":
-            self._fence(self.outline.fences[event.number], event.follows, steps)
+            self._fence(self.outline.fences[event.number], event, steps)
 
-    def _fence(self, fence: Fence, follows: int, steps: list[tuple[int, int, Block | Value]]) -> None:
+    def _fence(self, fence: Fence, event: Event, steps: list[tuple[int, int, Block | Value]]) -> None:
         problems = vocabulary.fence_problems(fence)
+        if event.glued:
+            problems.append(vocabulary.glued_problem(fence, event.glued))
+        self.page.shown |= {line.place for line in fence.lines}
         for index in range(fence.first, fence.last + 1):
             for line_problem in self.wrong.pop(self.page.lines[index].place, []):
                 problems.append(line_problem)
@@ -210,10 +212,10 @@ class _Assembly:
             if block.kind == "python":
                 self.transcripts[fence.number] = block
             steps.append((fence.first, 0, block))
-        elif fence.language == "text" and "title" not in fence.attributes and not problems:
-            self._transcript(fence, follows)
         else:
             self.page.problems += problems
+            if fence.language == "text" and "title" not in fence.attributes:
+                self._transcript(fence, event.follows)
 
     def _transcript(self, fence: Fence, follows: int) -> None:
         block = self.transcripts.get(follows)
@@ -241,6 +243,9 @@ class _Assembly:
                     value = Value("", line.place, index, match.start(), match["code"].strip(), attributes["data-value"])
                     value.problems = _value_problems(value)
                     values.append(value)
+            if re.search(r"data-value\s*=", re.sub(r"<[^>]*>", "", INLINE.sub("", line))):
+                hint = 'write it on one line as `44`{ data-value="expression" }'
+                self.page.problems.append(Problem(line.place, "a value that would be shown as text", hint))
         return values
 
 

@@ -30,6 +30,12 @@ class Problem:
         return f"{text}\n  mend: {self.hint}" if self.hint else text
 
 
+def not_utf8(name: str, error: UnicodeDecodeError) -> Problem:
+    """A file of another encoding, at its first line that shows it."""
+    place = Place(name, error.object.count(b"\n", 0, error.start) + 1)
+    return Problem(place, f"this line is not UTF-8 (byte {error.start} of the file)", "save it as UTF-8")
+
+
 class Line(str):
     """A line of text that remembers its place while pymdownx cuts, dedents and indents it."""
 

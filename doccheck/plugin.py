@@ -81,7 +81,7 @@ class _Text(Document):
         document = cls(text.replace("\r\n", "\n").replace("\r", "\n"), path)
         for parser in parsers:
             for region in parser(document):
-                document.add(region)
+                document.regions.append((region.start, region))  # `add` turns those with the same start around
         return document
 
 
@@ -94,11 +94,11 @@ def _page_regions(state: State, document: Document) -> Iterator[Region]:
     def offset(place: Place) -> int:
         return starts[place.line - 1] if place.path == page.name else 0
 
+    last = 0  # what an included file brings stands where the page was before it
     yield Region(0, 0, ("page", None), lambda example: _raise(checks.page_problems(state.project, page)))
     for step in page.steps:
-        start = offset(step.place) + (step.column if isinstance(step, Value) else 0)
-        end = start if isinstance(step, Value) else max(start, offset(step.fence.end))
-        yield Region(start, end, (step.id, step), lambda example: state.result(page, example.parsed[1]))
+        last = max(last, offset(step.place))
+        yield Region(last, last, (step.id, step), lambda example: state.result(page, example.parsed[1]))
 
 
 def _snippet_regions(state: State, document: Document) -> Iterator[Region]:
@@ -107,7 +107,7 @@ def _snippet_regions(state: State, document: Document) -> Iterator[Region]:
         yield Region(0, 0, (name, None), partial(_check, check))
     try:
         found = list(checks.docstrings.find(state.project, path))
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # not Python, not UTF-8, or with a null byte
         return  # said by the `syntax` item
     for docstring in found:
         yield Region(0, 0, (docstring.name, docstring), lambda example: _docstring(state, path, example.parsed[1]))

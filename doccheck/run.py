@@ -3,9 +3,7 @@
 from __future__ import annotations
 import __future__ as futures
 
-import ast
 import builtins
-import dis
 import hashlib
 import io
 import signal
@@ -14,15 +12,15 @@ import tempfile
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any, TextIO
+from typing import Any
 
-from doccheck import console, outputs, script, transcripts
+from doccheck import console, names, outputs, script, transcripts
+from doccheck.capture import recorded
 from doccheck.failures import Failure, Reader
 from doccheck.isolation import fresh
 from doccheck.page import Block, Page, Value
@@ -189,6 +187,8 @@ class _Runner:
                 if self.interrupted:
                     raise
                 result.failure = self.reader.failure(error, block.place)
+                name = f"{type(error).__module__}.{type(error).__qualname__}: "  # of ours: nothing a reader knows
+                result.failure.message = result.failure.message.replace(name, "")
                 result.failure.hint = "a block must run to its end by itself: no exit, no interrupt, no input"
             except BaseException as error:
                 result.output.error = outputs.TRIGGERED.sub("", _said(error)).split("\n")
@@ -200,15 +200,8 @@ class _Runner:
 
     def _compile(self, block: Block) -> CodeType:
         """The block's code at its own lines of the script, with the page's future imports and no others."""
-        first = self.edition.first[block.id]
-        try:
-            tree = ast.parse(block.fence.text + "\n", str(self.path))
-            ast.increment_lineno(tree, first - 1)
-            code: CodeType = compile(tree, str(self.path), "exec", self.flags, dont_inherit=True)
-        except SyntaxError as error:
-            if (error.lineno or 0) < first:
-                error.lineno = (error.lineno or 1) + first - 1
-            raise
+        source = "\n" * (self.edition.first[block.id] - 1) + block.fence.text + "\n"
+        code: CodeType = compile(source, str(self.path), "exec", self.flags, dont_inherit=True)
         if block is self.page.blocks[0]:
             self.flags = code.co_flags & FUTURE_FLAGS
         return code
@@ -217,9 +210,10 @@ class _Runner:
         if block is not self.page.blocks[0] and code.co_flags & FUTURE_FLAGS & ~self.flags:
             hint = "include a section without it, or put it in the first block of the page"
             return Problem(block.place, "a `from __future__` import below the first block", hint)
-        for names in _names(code):
-            for name in FORBIDDEN_CALLS.keys() & set(names):
-                return Problem(block.place, f"{name} is not for a page: {FORBIDDEN_CALLS[name]}", "leave it out")
+        for _, name, line in names.uses(code):
+            if name in FORBIDDEN_CALLS:
+                place = self.edition.places.get(line, block.place)
+                return Problem(place, f"{name} is not for a page: {FORBIDDEN_CALLS[name]}", "leave it out")
         return None
 
     def _alone(self, block: Block, main: ModuleType) -> Failure | None:
@@ -238,9 +232,10 @@ class _Runner:
             return failure
         finally:
             sys.modules["__main__"] = main
-        for name in sorted(_globals(code)):
+        for name, line in sorted(names.outside(code).items(), key=lambda use: use[1]):
             if name not in vars(module) and not hasattr(builtins, name):
-                return Failure(block.place, f"uses '{name}' and does not define or import it", [], hint)
+                place = self.edition.places.get(line, block.place)
+                return Failure(place, f"uses '{name}' and does not define or import it", [], hint)
         return None
 
     def _value(self, value: Value, main: ModuleType) -> Result:
@@ -268,47 +263,6 @@ def _said(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).rstrip("\n")
 
 
-def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
-    yield code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-def _globals(code: CodeType) -> set[str]:
-    """Names that the code looks up outside itself."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            inner = _globals(constant)
-            # A class body looks its own names up the same way; what it assigns is its own.
-            found |= inner - (set(constant.co_names) & _stored(constant))
-    return found
-
-
-def _stored(code: CodeType) -> set[str]:
-    return {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"} | {"__name__", "__module__"}
-
-
-@contextmanager
-def recorded() -> Iterator[_Written]:
-    """What goes to `sys.stdout` and what warns, in the order in which it happens."""
-    before: TextIO = sys.stdout
-    show = warnings.showwarning
-    written = _Written()
-    sys.stdout = written.stream
-
-    def showwarning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        written.warn(f"{category.__name__}: {outputs.TRIGGERED.sub('', str(message))}")
-
-    warnings.showwarning = showwarning
-    try:
-        yield written
-    finally:
-        sys.stdout = before
-        warnings.showwarning = show
-
-
 @contextmanager
 def limited(seconds: float = 0) -> Iterator[None]:
     """Stop a block that hangs, say in a pool whose workers cannot start. Only where the system has alarms."""
@@ -327,17 +281,3 @@ def limited(seconds: float = 0) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-class _Written:
-    def __init__(self) -> None:
-        self.bytes = io.BytesIO()
-        self.stream = io.TextIOWrapper(self.bytes, "utf-8", newline="\n", write_through=True)
-
-    def warn(self, text: str) -> None:
-        if self.bytes.getvalue()[-1:] not in (b"", b"\n"):
-            self.stream.write("\n")
-        self.stream.write(text.rstrip() + "\n")
-
-    def getvalue(self) -> str:
-        return self.bytes.getvalue().decode("utf-8", errors="replace")

@@ -38,10 +38,10 @@ def write(page: Page) -> Script:
         if block.kind != "python":
             continue
         lines += [f"# {block.place}"]
-        before, after, indent = _frame(block)
+        before, code, after = framed(block)
         lines += before
         script.first[block.id] = len(lines) + 1
-        for line in _indented(block.fence.lines, indent):
+        for line in code:
             lines.append(line)
             script.places[len(lines)] = line.place
         lines += after
@@ -50,7 +50,8 @@ def write(page: Page) -> Script:
     return script
 
 
-def _frame(block: Block) -> tuple[list[str], list[str], int]:
+def framed(block: Block) -> tuple[list[str], list[Line], list[str]]:
+    """The code of a block as it stands in a script, with what comes before and after it."""
     before: list[str] = []
     after: list[str] = []
     if block.needs is not None:
@@ -62,7 +63,7 @@ def _frame(block: Block) -> tuple[list[str], list[str], int]:
             f"{inner}except Exception as _error:",
             f"{inner}    print(*__import__('traceback').format_exception_only(_error), end='')",
         ]
-    return before, after, len(before)
+    return before, _indented(block.fence.lines, len(before)), after
 
 
 def _indented(lines: list[Line], depth: int) -> list[Line]:

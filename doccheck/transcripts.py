@@ -64,33 +64,30 @@ def check(block: Block, output: Output, device: str) -> Failure | None:
         details = [f"+ {line}" for line in printed.split("\n")]
         hint = f"add a ```text fence with this directly under {block.fence.end}, or run: {update}"
         return Failure(block.place, f"this block {verb}, and has no transcript", details, hint, mendable=True)
-    if not printed:
-        what = "raised" if outputs.names_error(transcript.text) else "printed"
+    expected = outputs.error_name(transcript.text)
+    if not printed and not expected:
         hint = f"remove the transcript, mend the block at {block.place}, or run: {update}"
-        message = f"the page shows a transcript, and the block {what} nothing"
-        return Failure(transcript.place, message, [], hint, mendable=not outputs.names_error(transcript.text))
-    details = outputs.diff(transcript.text.strip("\n"), printed.strip("\n"))
+        return Failure(transcript.place, "this block prints nothing, and has a transcript", [], hint, mendable=True)
+    details = ["- the page shows, + was printed", *outputs.diff(transcript.text, printed, device)]
     place = _first_difference(block, printed, device)
-    message = "the transcript differs from what the block printed"
-    hint = f"edit {place}, or run: {update}"
-    if outputs.names_error(transcript.text) and not output.error:
-        message = "the expected error did not come"
+    if not expected:
+        message = "the transcript differs from what the block printed"
+        return Failure(place, message, details, f"edit {place}, or run: {update}", mendable=True)
+    if not output.error:
         hint = f"mend the block at {block.place}; if it is right, write in {place} what it prints"
-    elif output.error and outputs.names_error(transcript.text):
-        message = "the block raised something else than the transcript says"
-        if output.raised is not None:
-            details.append(f"raised at {output.raised.place}")
-    return Failure(place, message, ["- the page shows, + was printed", *details], hint, mendable=True)
+        return Failure(place, "the expected error did not come", details, hint)
+    if output.raised is not None:
+        details.append(f"raised at {output.raised.place}")
+    if outputs.error_name(output.error[0]) != expected:
+        hint = f"mend the block; if it is right, write in {place} what it raises"
+        return Failure(place, "the block raised another error than the transcript says", details, hint)
+    message = "the error says something else than the transcript"
+    return Failure(place, message, details, f"edit {place}, or run: {update}", mendable=True)
 
 
 def _first_difference(block: Block, printed: str, device: str) -> Place:
     """The first line of the transcript that is wrong."""
     assert block.transcript is not None
-    got = printed.strip("\n").split("\n")
-    skipped = next((i for i, line in enumerate(block.transcript.lines) if line.strip()), 0)
-    lines = block.transcript.lines[skipped:]
-    same = outputs.same_shape if block.varies else outputs.same
-    for number, line in enumerate(lines):
-        if number >= len(got) or not same(line, got[number], device):
-            return line.place
-    return lines[-1].place if lines else block.transcript.place
+    lines = block.transcript.lines
+    number = outputs.first_difference("\n".join(lines), printed, device, bool(block.varies))
+    return lines[number].place if lines else block.transcript.place

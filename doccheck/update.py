@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,7 +54,8 @@ def update(project: Project, path: Path, device: str, seed: int) -> Outcome:
     outcome.refused = _refusal(page, first) or _unstable(page, first, second)
     if outcome.refused:
         return outcome
-    edits = [edit for step in page.steps if (edit := _edit(step, page, first)) is not None]
+    edits = [edit for block in page.blocks if (edit := _edit(block, page, first)) is not None]
+    edits += _value_edits(page, first)
     if not edits:
         return outcome
     lines = page.source.split("\n")
@@ -81,6 +80,9 @@ def _refusal(page: Page, done: PageRun) -> Failure | None:
             if not failure.hint or "```text" in failure.hint:
                 failure.hint = "mend the code; if the error is meant, add a ```text fence that names it under the block"
             return failure
+        if failure is not None and step.place.path != page.name:
+            failure.hint = f"{page.name} includes it from {step.place.path}: edit it there"
+            return failure
     return None
 
 
@@ -102,15 +104,25 @@ def _unstable(page: Page, first: PageRun, second: PageRun) -> Failure | None:
 STABLE = 'make it independent of the draw, or say why it varies: ``` { .text data-varies="why" }'
 
 
-def _edit(step: Block | Value, page: Page, done: PageRun) -> _Edit | None:
+def _value_edits(page: Page, done: PageRun) -> list[_Edit]:
+    """The lines of prose with wrong values; a line may have several."""
+    lines = page.source.split("\n")
+    edits: dict[int, _Edit] = {}
+    values = [step for step in page.steps if isinstance(step, Value) and done.results[step.id].failure]
+    for value in reversed(values):  # from the right, so that columns stay true
+        number = value.place.line
+        edit = edits.setdefault(number, _Edit(number, number + 1, [lines[number - 1]]))
+        (line,) = edit.lines
+        start = line.index(value.text, value.column)
+        new = outputs.value_text(value.text, done.results[value.id].value)
+        edit.lines = [line[:start] + new + line[start + len(value.text) :]]
+    return list(edits.values())
+
+
+def _edit(step: Block, page: Page, done: PageRun) -> _Edit | None:
     result = done.results[step.id]
     if result.failure is None or not result.failure.mendable:
         return None
-    if isinstance(step, Value):
-        line = page.source.split("\n")[step.place.line - 1]
-        start = line.index(step.text, step.column)
-        new = line[:start] + outputs.value_text(step.text, result.value) + line[start + len(step.text) :]
-        return _Edit(step.place.line, step.place.line + 1, [new])
     printed = result.output.text(transcripts.shown_error_lines(step, result.output) or None).strip("\n")
     opening = page.source.split("\n")[step.place.line - 1]
     indent = _indent(opening)
@@ -125,7 +137,7 @@ def _edit(step: Block | Value, page: Page, done: PageRun) -> _Edit | None:
         before = page.source.split("\n")[first - 2].strip(" >") if first > 1 else "x"
         return _Edit(first - (not before), last + 1, [])
     indent = _indent(page.source.split("\n")[first - 1])
-    kept = _merge(step.transcript.lines, lines, done.device)
+    kept = _merge("\n".join(step.transcript.lines), printed, done.device)
     return _Edit(first + 1, last, [(indent + text).rstrip() for text in kept])
 
 
@@ -138,16 +150,12 @@ def _longer_fence(lines: list[str]) -> str:
     return "`" * max(3, longest + 1)
 
 
-def _merge(shown: Sequence[str], printed: list[str], device: str) -> list[str]:
-    """The printed lines, where the page shows one that says the same as the page shows it."""
-    old, new = list(map(str, shown)), list(printed)
-    keys = [outputs.normalise(line, device) for line in old], [outputs.normalise(line, device) for line in new]
-    merged: list[str] = []
-    for tag, i, k, j, m in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
-        if tag == "equal":
-            merged += old[i:k]
-        elif tag == "replace" and k - i == m - j:
-            merged += [a if outputs.same(a, b, device) else b for a, b in zip(old[i:k], new[j:m], strict=True)]
-        else:
-            merged += new[j:m]
-    return merged
+def _merge(shown: str, printed: str, device: str) -> list[str]:
+    """The printed lines; where the page says the same, as the page says it."""
+    kept: list[str] = []
+    for old, new in outputs.merge(shown, printed, device):
+        if new == outputs.MISSING:
+            continue
+        alike = old != outputs.MISSING and outputs.same(old, new, device)
+        kept += (old if alike else new).split("\n")
+    return kept

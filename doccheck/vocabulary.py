@@ -52,6 +52,12 @@ def _spell(opening: Opening) -> str:
     return f"type ``` {{ .{language} {attributes} }}" if braces else f"type ```{language} {attributes}"
 
 
+def glued_problem(fence: Fence, side: str) -> Problem:
+    """Text that touches a fence: browsers would close the paragraph before the code and open an empty one after."""
+    place = fence.place if side == "above" else fence.end
+    return Problem(place, "a fence in the middle of a paragraph", f"put a blank line {side} this line")
+
+
 def fence_problems(fence: Fence) -> list[Problem]:
     """What is wrong with the opening line of a fence that superfences takes."""
     message, hint = _language(fence)
@@ -124,6 +130,8 @@ def _attributes(fence: Fence) -> list[tuple[str, str]]:
 def _highlighted(fence: Fence) -> list[tuple[str, str]]:
     count = len(fence.text.strip("\n").split("\n"))
     for entry in fence.attributes.get("hl_lines", "").split():
+        if not re.fullmatch(r"\d+(-\d+)?", entry):
+            return [(f"hl_lines cannot be '{entry}'", 'name lines of the block, such as hl_lines="2 4-5"')]
         first, _, last = entry.partition("-")
         if not 1 <= int(first) <= int(last or first) <= count:
             return [(f"hl_lines names {entry}, and the block has {count} lines", "name lines of the block as shown")]
