@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import metadata
 
 from packaging.requirements import InvalidRequirement, Requirement
+
+RELEASES = (">=", "<=", "<", ">", "==", "!=")
+RELEASE = re.compile(r"\d+\.\d+")  # what a block needs came with a minor release
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,13 @@ class Needs:
             raise ValueError('say what is needed and why: data-needs="cuda: the kernel is a CUDA one"')
         for part in asked:
             try:
-                Requirement(part)
+                requirement = Requirement(part)
             except InvalidRequirement:
                 raise ValueError(f"'{part}' is neither cuda nor a package such as torch>=2.14") from None
+            if requirement.specifier and requirement.name != "torch":
+                raise ValueError(f"name {requirement.name} without a version; only torch's is asked for")
+            if any(operator not in RELEASES or not RELEASE.fullmatch(version) for operator, version in _asked(part)):
+                raise ValueError(f"'{part}' is no plain comparison of releases; write torch>=2.14")
         return cls(asked, reason.strip())
 
     def missing(self, device: str) -> str:
@@ -51,11 +59,15 @@ class Needs:
         for part in self.asked:
             if part == "cuda":
                 tests.append("__import__('torch').cuda.is_available()")
+            elif part.startswith("torch"):
+                here = "tuple(map(int, __import__('torch').__version__.split('.')[:2]))"
+                tests += [
+                    f"{here} {operator} {tuple(map(int, version.split('.')))}" for operator, version in _asked(part)
+                ]
             else:
-                requirement = Requirement(part)
-                tests.append(
-                    f"__import__('packaging.specifiers').specifiers.SpecifierSet({str(requirement.specifier)!r})"
-                    f".contains(__import__('importlib.metadata').metadata.version({requirement.name!r})"
-                    ".partition('+')[0], prereleases=True)"
-                )
+                tests.append(f"__import__('importlib.util').util.find_spec({part.replace('-', '_')!r})")
         return " and ".join(tests)
+
+
+def _asked(part: str) -> list[tuple[str, str]]:
+    return [(spec.operator, spec.version) for spec in Requirement(part).specifier]

@@ -6,9 +6,7 @@ a line.
 """
 
 import html
-import os
 import re
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -17,14 +15,7 @@ from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
 from publish.katex import FormulaError, typeset
-
-try:
-    from mkdocs.exceptions import PluginError as BuildStopped
-except ModuleNotFoundError:  # the extension also works in plain Python-Markdown
-
-    class BuildStopped(Exception):  # type: ignore[no-redef]
-        """Stops the build."""
-
+from publish.places import BuildStopped, page_file, page_name, where
 
 __all__ = ["BuildStopped", "MathExtension", "line_of", "makeExtension"]
 
@@ -74,17 +65,10 @@ class MathTreeprocessor(Treeprocessor):
 
     def place(self, tex: str, position: int | None) -> str:
         """`docs/PAGE.md:LINE`, as far as it is known."""
-        registered = self.md.treeprocessors
-        # MkDocs registers its rewriter of links for each page, and that knows the page.
-        file = getattr(registered["relpath"], "file", None) if "relpath" in registered else None
-        if file is None:
-            return "formula on an unnamed page"
-        if not file.abs_src_path:
-            return str(file.src_uri)
-        source = Path(file.abs_src_path)
-        name = Path(os.path.relpath(source)).as_posix()
-        line = line_of(tex, position, source.read_text(encoding="utf-8-sig"))
-        return f"{name}:{line}" if line else name
+        source = page_file(self.md)
+        if source is None:
+            return page_name(self.md) or "formula on an unnamed page"
+        return where(self.md, line_of(tex, position, source.read_text(encoding="utf-8-sig")))
 
 
 def is_formula(element: Element) -> bool:

@@ -1,0 +1,52 @@
+"""Hooks: MkDocs gets the editions of every page as files. All that is seen on a page is a Markdown extension's work."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+
+from doccheck import checks
+from publish import editions
+from publish.cells import address
+from publish.places import project_at
+
+# Outside docs/ and snippets/: what is written there would start the live reload again.
+FOLDER = ".cache/editions"
+NOTEBOOK_PAGES = "labs/"  # their notebooks are also pages, by mkdocs-jupyter
+
+
+@event_priority(100)  # before mkdocs-jupyter looks for notebooks
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    project = project_at(Path(config.config_file_path), Path(config.docs_dir))
+    site = config.site_url or ""
+    for source in list(files.documentation_pages()):
+        if source.abs_src_path is None or source.src_uri.endswith(".ipynb"):
+            continue
+        page = checks.load(project, Path(source.abs_src_path))
+        if page.fatal or not page.blocks:
+            continue
+        made = {"py": editions.script(project, page, site), "ipynb": editions.notebook(project, page, site)}
+        for kind, text in made.items():
+            files.append(File.generated(config, downloads(source.src_uri)[kind], content=text))
+        if source.src_uri.startswith(NOTEBOOK_PAGES):
+            _notebook_page(files, config, project.root / FOLDER, source.src_uri, made["ipynb"])
+    return files
+
+
+def downloads(source: str) -> dict[str, str]:
+    """Where the script and the notebook of a page lie: beside its index.html, under its own name."""
+    name = PurePosixPath(source).stem
+    return {kind: f"{address(source)}{name}.{kind}" for kind in ("py", "ipynb")}
+
+
+def _notebook_page(files: Files, config: MkDocsConfig, folder: Path, source: str, text: str) -> None:
+    """mkdocs-jupyter renders only what lies on disk. Written only when it changed, so that its cache holds."""
+    name = f"notebooks/{PurePosixPath(source).stem}.ipynb"
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")
+    files.append(File(name, str(folder), config.site_dir, config.use_directory_urls))

@@ -1,0 +1,64 @@
+"""Stamps say what the records say of the page as it is, and no more."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doccheck import checks, record
+from doccheck.page import Page
+from doccheck.project import Project
+from publish.stamps import sentences, stamp
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "snippets").mkdir()
+    (tmp_path / ".verification").mkdir()
+    (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text("utf-8"), "utf-8")
+    (tmp_path / "docs" / "a.md").write_text("# A\n\n```python\nx = 1\n```\n\n```python\ny = 1\n```\n", "utf-8")
+    return Project.load(tmp_path)
+
+
+def write(project: Project, kind: str, page: Page, outcomes: list[str], **changes: Any) -> None:
+    blocks = [{"id": f"a#{n}", "outcome": outcome} for n, outcome in enumerate(outcomes)]
+    head = {"schema": 1, "torch": "2.13.0+cpu", "device": "2 cores", "date": "2026-12-01"} | changes
+    known = {"hash": changes.pop("hash", page.hash), "varies": 0, "blocks": blocks}
+    record.path(project, kind).write_text(json.dumps({**head, "pages": {page.name: known}}), "utf-8")
+
+
+def test_a_page_that_ran(project: Project) -> None:
+    page = checks.load(project, project.docs / "a.md")
+    write(project, "cpu", page, ["ran", "raised"])
+    (said,) = sentences(project, page)
+    assert said == '<b>2 blocks ran</b> on CPU · torch 2.13.0 · <time datetime="2026-12-01">2026-12-01</time>'
+    assert 'class="tomb"' in stamp(project, page)
+
+
+def test_cuda_is_a_second_sentence_with_the_card(project: Project) -> None:
+    page = checks.load(project, project.docs / "a.md")
+    write(project, "cpu", page, ["ran", "needs"])
+    write(project, "cuda", page, ["ran", "ran"], device="NVIDIA <H200>", torch="2.11.0")
+    cpu, cuda = sentences(project, page)
+    assert "1 block ran" in cpu
+    assert "1 skipped, with a reason" in cpu
+    assert "2 blocks ran</b> on NVIDIA &lt;H200&gt; · torch 2.11.0" in cuda
+
+
+def test_a_page_that_changed_since(project: Project) -> None:
+    page = checks.load(project, project.docs / "a.md")
+    write(project, "cpu", page, ["ran", "ran"], hash="another")
+    assert sentences(project, page) == ["This page changed since it last ran"]
+    assert 'class="tomb hollow"' in stamp(project, page)
+
+
+def test_a_page_that_never_ran_and_one_that_failed(project: Project) -> None:
+    page = checks.load(project, project.docs / "a.md")
+    assert sentences(project, page) == ["This page has not run yet on this machine"]
+    write(project, "cpu", page, ["ran", "failed"])
+    assert "1 did not pass" in sentences(project, page)[0]
+    assert 'class="tomb hollow"' in stamp(project, page)
