@@ -102,6 +102,25 @@ def _attention() -> Callable[[], None]:
     return restore
 
 
+def _precision() -> Callable[[], None]:
+    """TF32 and its like have an old and a new interface; where a page mixes them, even asking the old one raises."""
+    backends: Any = torch.backends
+    inner = [getattr(owner, name, None) for owner in (backends.cudnn, backends.mkldnn) for name in ("conv", "rnn")]
+    owners = [backends, backends.cudnn, backends.mkldnn, backends.cuda.matmul, *inner]
+    owners += [getattr(backends.mkldnn, "matmul", None)]
+    new = [(owner, owner.fp32_precision) for owner in owners if hasattr(owner, "fp32_precision")]
+    old, convolutions = torch.get_float32_matmul_precision(), backends.cudnn.allow_tf32
+
+    def restore() -> None:
+        torch.set_float32_matmul_precision(old)
+        backends.cudnn.allow_tf32 = convolutions
+        for owner, value in new:
+            if owner.fp32_precision != value:
+                owner.fp32_precision = value
+
+    return restore
+
+
 def _environment() -> Callable[[], None]:
     saved = dict(os.environ)
 
@@ -132,9 +151,7 @@ def _handlers() -> Callable[[], None]:
 
     def restore() -> None:
         logging.root.setLevel(level)
-        for handler in list(logging.root.handlers):
-            if handler not in handlers:
-                logging.root.removeHandler(handler)
+        logging.root.handlers[:] = handlers
 
     return restore
 
@@ -206,7 +223,6 @@ SETTINGS: list[Callable[[], Callable[[], Any]]] = [
     _setting(torch._C._is_multithreading_enabled, torch._C._set_multithreading_enabled),
     _setting(torch.is_warn_always_enabled, torch.set_warn_always),
     _setting(torch.get_num_threads, _set_threads),
-    _setting(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     _setting(torch.get_rng_state, torch.set_rng_state),
     _determinism,
     _printing,
@@ -214,8 +230,9 @@ SETTINGS: list[Callable[[], Callable[[], Any]]] = [
     _module_hooks,
     _attention,
     _saved_tensor_hooks,
-    _attributes(torch.backends.cudnn, "enabled", "benchmark", "deterministic", "allow_tf32"),
-    _attributes(torch.backends.cuda.matmul, "allow_tf32", "allow_fp16_reduced_precision_reduction"),
+    _attributes(torch.backends.cudnn, "enabled", "benchmark", "deterministic"),
+    _attributes(torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
+    _precision,
     _setting(random.getstate, random.setstate),
     _setting(numpy.random.get_state, numpy.random.set_state),
     _setting(sys.getrecursionlimit, sys.setrecursionlimit),
