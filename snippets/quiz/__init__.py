@@ -1,0 +1,1 @@
+"""Questions of each chapter, with a proof that computes the right answer."""
