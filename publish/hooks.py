@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from doccheck import checks
 from publish import editions
@@ -50,3 +51,10 @@ def _notebook_page(files: Files, config: MkDocsConfig, folder: Path, source: str
     if not path.exists() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
     files.append(File(name, str(folder), config.site_dir, config.use_directory_urls))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """A notebook repeats its page, so the search leaves it out."""
+    if page.file.src_uri.endswith(".ipynb"):
+        page.meta["search"] = {"exclude": True}
+    return html

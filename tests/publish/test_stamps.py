@@ -1,6 +1,7 @@
 """Stamps say what the records say of the page as it is, and no more."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from doccheck import checks, record
 from doccheck.page import Page
 from doccheck.project import Project
+from publish.ledger import table
 from publish.stamps import sentences, stamp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,3 +64,37 @@ def test_a_page_that_never_ran_and_one_that_failed(project: Project) -> None:
     write(project, "cpu", page, ["ran", "failed"])
     assert "1 did not pass" in sentences(project, page)[0]
     assert 'class="tomb hollow"' in stamp(project, page)
+
+
+def ledger_of(project: Project) -> dict[str, list[str]]:
+    found = re.findall(r'<tr><th scope="row">(.*?)</th>((?:<td>.*?</td>)+)</tr>', table(project))
+    return {label: re.findall(r"<td>(?:<time[^>]*>)?(.*?)(?:</time>)?</td>", cells) for label, cells in found}
+
+
+def test_the_ledger_counts_the_pages_that_still_hold(project: Project) -> None:
+    (project.docs / "b.md").write_text("# B\n\n```python\nz = 1\n```\n", "utf-8")
+    (project.docs / "text.md").write_text("# No blocks\n", "utf-8")
+    page = checks.load(project, project.docs / "a.md")
+    write(project, "cpu", page, ["ran", "raised"])
+    assert ledger_of(project) == {
+        "blocks ran as shown": ["2", "–"],
+        "of them, errors raised as shown": ["1", "–"],
+        "skipped, with a reason": ["0", "–"],
+        "outputs that vary": ["0", "–"],
+        "pages, of 2": ["1", "–"],
+        "torch": ["2.13.0", "–"],
+        "machine": ["2 cores", "–"],
+        "date": ["2026-12-01", "–"],
+    }
+    assert "CUDA not yet run" in table(project)
+    assert 'class="tomb hollow"' in table(project)  # one page of two is not enough
+    (project.docs / "a.md").write_text("# A\n\n```python\nx = 2\n```\n", "utf-8")
+    assert ledger_of(project)["blocks ran as shown"] == ["–", "–"]
+
+
+def test_the_ledger_says_what_did_not_pass(project: Project) -> None:
+    page = checks.load(project, project.docs / "a.md")
+    write(project, "cuda", page, ["ran", "failed"], device="NVIDIA H200")
+    found = ledger_of(project)
+    assert found["did not pass"] == ["–", "1"]
+    assert found["machine"] == ["–", "NVIDIA H200"]
