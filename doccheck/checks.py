@@ -64,10 +64,8 @@ def _syntax(project: Project, path: Path) -> list[Problem]:
     try:
         compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
-        return [Problem(Place(name, error.lineno or 1), f"{type(error).__name__}: {error.msg}", "mend the syntax")]
-    except ValueError as error:
-        place = Place(name, text[: text.index("\0")].count("\n") + 1)
-        return [Problem(place, str(error), "remove the null byte")]
+        line = error.lineno or text.partition("\0")[0].count("\n") + 1  # of a null byte Python says no line
+        return [Problem(Place(name, line), f"{type(error).__name__}: {error.msg}", "mend the syntax")]
     return devices.problems(project, path)
 
 

@@ -107,7 +107,7 @@ def _snippet_regions(state: State, document: Document) -> Iterator[Region]:
         yield Region(0, 0, (name, None), partial(_check, check))
     try:
         found = list(checks.docstrings.find(state.project, path))
-    except (SyntaxError, ValueError):  # not Python, not UTF-8, or with a null byte
+    except (SyntaxError, UnicodeDecodeError):
         return  # said by the `syntax` item
     for docstring in found:
         yield Region(0, 0, (docstring.name, docstring), lambda example: _docstring(state, path, example.parsed[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -87,7 +88,9 @@ class Project:
         return path.suffix == ".py" and any(path.is_relative_to(base) for base in self.snippets)
 
     def pages(self) -> list[Path]:
-        return sorted(path for path in self.docs.rglob("*") if path.is_file() and self.is_page(path))
+        """Every page that MkDocs would publish; like MkDocs, through links to folders."""
+        files = (Path(folder, name) for folder, _, names in os.walk(self.docs, followlinks=True) for name in names)
+        return sorted(path for path in files if path.is_file() and self.is_page(path))
 
     def snippet_files(self) -> list[Path]:
         return sorted(path for base in self.snippets for path in base.rglob("*.py") if path.is_file())
