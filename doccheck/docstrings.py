@@ -16,7 +16,6 @@ from types import ModuleType
 
 from doccheck import outputs
 from doccheck.failures import Failure
-from doccheck.isolation import fresh
 from doccheck.places import Place
 from doccheck.project import Project
 
@@ -56,6 +55,8 @@ def _walk(
 
 def run(project: Project, path: Path, docstring: Docstring, device: str, seed: int) -> Failure | None:
     """Run the examples in the module's own namespace; the first that differs is the failure."""
+    from doccheck.isolation import fresh  # imports torch: only where something runs
+
     with fresh(device, seed):
         sys.path.insert(0, str(project.root))
         try:

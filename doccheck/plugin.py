@@ -57,12 +57,17 @@ class State:
         if result.failure is not None:
             raise Failed(result.failure)
         if result.outcome == "needs":
-            pytest.skip(result.reason)
+            raise _skipped(result.reason)
         if result.outcome == "not-run":
             culprit = next((id for id, other in done.results.items() if other.failure), None)
             if culprit is not None and culprit not in self.selected.get(page.path, {culprit}):
                 raise Failed(done.results[culprit].failure)  # type: ignore[arg-type]
-            pytest.skip(f"not run: {result.reason}")
+            raise _skipped(f"not run: {result.reason}")
+
+
+def _skipped(reason: str) -> BaseException:
+    """A skip that pytest lists with the line of the page, not with ours."""
+    return pytest.skip.Exception(reason, _use_item_location=True)
 
 
 class _Pages(Sybil):
@@ -143,7 +148,8 @@ class _Report(TerminalRepr):
 
 class _Item(SybilItem):
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, self.example.line - 1, f"{self.parent.nodeid if self.parent else ''}::{self.name}"
+        # With the bare id as its name, pytest would show the dots of `page.md` as `::`.
+        return self.path, self.example.line - 1, f"{self.nodeid}:"
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, Failed):

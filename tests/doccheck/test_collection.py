@@ -116,16 +116,32 @@ def test_an_interrupt_by_the_person_stops_the_run(tmp_path: Path) -> None:
         list(items(project, project.docs / "page.md"))
 
 
+BAD = """\
+```python
+import torch
+
+
+class Bad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise ValueError("bad")
+
+
+x = torch.ones(1, requires_grad=True)
+Bad.apply(x).backward()
+```
+"""
+
+
 def test_no_machinery_in_any_report(tmp_path: Path) -> None:
-    text = (
-        "```python\nimport torch\n\n\nclass Bad(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
-        "        return x.clone()\n\n    @staticmethod\n    def backward(ctx, grad):\n        raise ValueError('bad')\n\n\n"
-        "x = torch.ones(1, requires_grad=True)\nBad.apply(x).backward()\n```\n"
-    )
-    said = run_page(tmp_path, text)
+    said = run_page(tmp_path, BAD)
     assert said.split("\n")[2:5] == [
         "    docs/page.md:12: in backward: ValueError: bad",
-        "      > raise ValueError('bad')",
+        '      > raise ValueError("bad")',
         "      called from docs/page.md:16: Bad.apply(x).backward()",
     ]
     for word in ("site-packages", "_engine_run_backward", "pytest", "doccheck/", "sybil", str(tmp_path)):
