@@ -4,23 +4,18 @@ Without that variable nothing here is collected: the tests of pages and snippets
 browser.
 """
 
-import functools
-import gzip
-import mimetypes
 import os
-import re
 import shutil
 import subprocess
 import tarfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from publish.preview import Site, listed, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Response
@@ -41,17 +36,6 @@ SWITCHES = [
     "--disable-component-update",
     "--disable-sync",
 ]
-COMPRESSED = (".html", ".css", ".js", ".json", ".xml", ".svg", ".txt")
-
-
-@dataclass
-class Site:
-    """What is served: its address, its pages, and how many bytes of each path went out."""
-
-    folder: Path
-    address: str
-    pages: list[str]
-    sent: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -78,69 +62,14 @@ class Visit:
         )
 
 
-def listed(folder: Path) -> tuple[str, list[str]]:
-    """The published address and the paths of the sitemap, relative to it."""
-    sitemap = folder / "sitemap.xml"
-    if not sitemap.exists():
-        raise pytest.UsageError(f"AUTOGRAD_SITE={folder}: no built site there (no sitemap.xml). Run: nox -s browser")
-    addresses = re.findall(r"<loc>([^<]+)</loc>", sitemap.read_text(encoding="utf-8"))
-    published = min(addresses, key=len)
-    return published, [address.removeprefix(published) for address in addresses]
-
-
-@functools.lru_cache(maxsize=512)
-def body_of(file: Path, replacing: tuple[str, str] | None, packed: bool) -> bytes:
-    content = file.read_bytes()
-    if replacing:
-        content = content.replace(replacing[0].encode(), replacing[1].encode())
-    return gzip.compress(content, 6) if packed else content
-
-
-def handler(site: Site, published: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            path = unquote(urlsplit(self.path).path).lstrip("/")
-            file = (site.folder / path).resolve()
-            if file.is_dir():
-                file /= "index.html"
-            status = 200
-            if not file.is_relative_to(site.folder) or not file.is_file():
-                file, status = site.folder / "404.html", 404
-            packed = file.suffix in COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", "")
-            # Instant navigation follows only addresses of the sitemap: it must name the port that was free today.
-            replacing = (published, site.address) if file.name == "sitemap.xml" else None
-            body = body_of(file, replacing, packed)
-            site.sent.append((path, len(body)))
-            self.send_response(status)
-            self.send_header("Content-Type", mimetypes.guess_type(file.name)[0] or "application/octet-stream")
-            self.send_header("Content-Length", str(len(body)))
-            if packed:
-                self.send_header("Content-Encoding", "gzip")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Failures are told by the tests."""
-
-    return Handler
-
-
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
     assert FOLDER
-    folder = Path(FOLDER).resolve()
-    published, pages = listed(folder)
-    served = Site(folder, "", pages)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(served, published))
-    server.daemon_threads = True
-    served.address = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield served
-    server.shutdown()
-    server.server_close()
+    try:
+        with served(Path(FOLDER)) as begun:
+            yield begun
+    except FileNotFoundError as error:
+        pytest.fail(f"AUTOGRAD_SITE: {error}. Run: nox -s browser", pytrace=False)
 
 
 @pytest.fixture(scope="session")
