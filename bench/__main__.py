@@ -1,4 +1,4 @@
-"""`python -m bench [runner] [site]`: print the tables."""
+"""`python -m bench [runner] [printer] [site]`: print the tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import platform
 import sys
 from pathlib import Path
 
-from bench import runner, site
+from bench import printer, runner, site
 
-PARTS = {"runner": runner.main, "site": site.main}
+PARTS = {"runner": runner.main, "printer": printer.main, "site": site.main}
 
 
 def main() -> int:
