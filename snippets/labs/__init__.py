@@ -1,0 +1,1 @@
+"""The labs: one file each, which can be copied alone."""
