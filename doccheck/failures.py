@@ -72,6 +72,10 @@ class Reader:
         text = self.lines[line - 1] if filename == self.path else linecache.getline(filename, line)
         return text.strip()
 
+    def plain(self, text: str) -> str:
+        """What Python said, without where this machine keeps its files."""
+        return text.replace(self.path, Path(self.path).name).replace(f"{self.project.root}/", "")
+
     def frames(self, tb: TracebackType | None) -> list[Frame]:
         """Outermost first."""
         found = []
@@ -85,7 +89,7 @@ class Reader:
     def failure(self, error: BaseException, fallback: Place) -> Failure:
         """An exception as a failure: the innermost line that can be edited, then the lines that led there."""
         frames = self.frames(error.__traceback__)
-        said = "".join(traceback.format_exception_only(error)).strip().split("\n")
+        said = self.plain("".join(traceback.format_exception_only(error))).strip().split("\n")
         if isinstance(error, SyntaxError) and error.filename:
             return self._syntax(error, frames, fallback)
         if not frames:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._code.code import TerminalRepr
@@ -22,7 +22,9 @@ from doccheck.failures import Failure
 from doccheck.page import Block, Page, Value
 from doccheck.places import Place, Problem
 from doccheck.project import Project
-from doccheck.run import PageRun
+
+if TYPE_CHECKING:
+    from doccheck.run import PageRun  # imports torch: only where something runs
 
 STATE = pytest.StashKey["State"]()
 
@@ -47,7 +49,7 @@ class State:
     def result(self, page: Page, step: Block | Value) -> None:
         """Run the page once, through its last selected step, and say what became of this one."""
         if page.path not in self.runs:
-            from doccheck.run import run  # imports torch: only where something runs
+            from doccheck.run import run
 
             chosen = self.selected.get(page.path, set())
             indices = [i for i, known in enumerate(page.steps) if known.id in chosen or not chosen]

@@ -82,7 +82,8 @@ def device_name(device: str) -> str:
 
 
 def write(target: Path, text: str, encoding: str = "utf-8") -> None:
-    """Replace a file whole or not at all; its permissions stay."""
+    """Replace a file whole or not at all; its permissions stay, and a link stays a link."""
+    target = target.resolve()
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     draft = Path(name)
     try:

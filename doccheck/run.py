@@ -191,7 +191,7 @@ class _Runner:
                 result.failure.message = result.failure.message.replace(name, "")
                 result.failure.hint = "a block must run to its end by itself: no exit, no interrupt, no input"
             except BaseException as error:
-                result.output.error = outputs.TRIGGERED.sub("", _said(error)).split("\n")
+                result.output.error = outputs.TRIGGERED.sub("", self.reader.plain(_said(error))).split("\n")
                 result.output.raised = self.reader.failure(error, block.place)
         result.output.printed = written.getvalue().replace(f'File "{self.path}"', f'File "{self.path.name}"')
         if result.output.raised is not None and not transcripts.expects(block, result.output.error):
@@ -223,9 +223,11 @@ class _Runner:
         hint = "what is copied must bring its own imports: put them inside the section"
         try:
             code = self._compile(block)
-            with recorded():
+            with recorded(), limited():
                 exec(code, vars(module))
-        except Exception as error:
+        except BaseException as error:
+            if self.interrupted:
+                raise
             failure = self.reader.failure(error, block.place)
             failure.message = f"does not run in an empty module: {failure.message}"
             failure.hint = hint
@@ -240,13 +242,16 @@ class _Runner:
 
     def _value(self, value: Value, main: ModuleType) -> Result:
         try:
-            with recorded() as written:
+            with recorded() as written, limited():
                 found = eval(compile(value.expression, "value", "eval", dont_inherit=True), vars(main))
-        except Exception as error:
-            said = _said(error).split("\n")[0]
-            failure = Failure(value.place, f"data-value '{value.expression}' fails: {said}")
-            failure.hint = "use names from the blocks above"
-            return Result("failed", failure=failure)
+        except BaseException as error:
+            if self.interrupted:
+                raise
+            failure = self.reader.failure(error, value.place)  # in a snippet or a block above, if it failed there
+            called = [f"called from {value.place}: {value.expression}"] if failure.place != value.place else []
+            message = f"data-value '{value.expression}' fails: {failure.message}"
+            hint = failure.hint if called else "use names from the blocks above"
+            return Result("failed", failure=Failure(failure.place, message, failure.details + called, hint))
         if written.getvalue():
             message = f"data-value '{value.expression}' prints or warns"
             return Result("failed", failure=Failure(value.place, message, [], "compute it in a block, print nothing"))

@@ -125,9 +125,9 @@ def test_last_failed_survives_edits_above(project: Path, pytester: pytest.Pytest
     assert pytester.runpytest().ret == 1
     edit(project, "# First\n", "# Zero\n\nNew.\n\n```python\nw = 1\n```\n\n# First\n")
     edit(project, "print(x + 1)", "print(x)")
-    result = pytester.runpytest("--lf")
-    assert result.ret == 0
-    assert "second#1" in str(result.stdout.str()) or result.parseoutcomes()["passed"] <= 2
+    result = pytester.runpytest("--lf", "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["docs/page.md::second#1 PASSED*"])
 
 
 def test_a_partial_run_replaces_only_the_pages_that_ran_whole(project: Path, pytester: pytest.Pytester) -> None:
@@ -142,6 +142,11 @@ def test_a_partial_run_replaces_only_the_pages_that_ran_whole(project: Path, pyt
     (project / "docs/other.md").unlink()
     assert pytester.runpytest("docs/page.md").ret == 0
     assert set(recorded(project)) == {"docs/page.md"}, "a page that is gone leaves the record"
+
+
+def test_the_last_block_runs_all_of_its_page_so_it_is_recorded(project: Path, pytester: pytest.Pytester) -> None:
+    pytester.runpytest("docs/page.md::third#1").assert_outcomes(passed=1)
+    assert recorded(project) == {"docs/page.md": {"first#1": "ran", "second#1": "ran", "third#1": "ran"}}
 
 
 def test_a_seed_repeats_a_run(project: Path, pytester: pytest.Pytester) -> None:
