@@ -1,5 +1,6 @@
 """KaTeX in one V8 engine: TeX in, HTML with hidden MathML out. No Node, no script on the page."""
 
+import atexit
 import json
 from functools import cache, lru_cache
 from pathlib import Path
@@ -35,6 +36,8 @@ class FormulaError(ValueError):
 def engine() -> MiniRacer:
     """Started by the first formula; a process needs no more than one."""
     v8 = MiniRacer()
+    # Left to the interpreter's own end, it waits now and then for a thread that is gone already, for ever.
+    atexit.register(v8.close)
     v8.eval(SOURCE.read_text(encoding="utf-8"))
     v8.eval(CALL)
     return v8
