@@ -104,17 +104,11 @@ def why_no_grad(tensor: Tensor, loss: Tensor | None = None) -> str:
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return f"{tensor.dtype} cannot require grad, only floats can."
     if not tensor.requires_grad:
-        return (
-            "It does not require grad: the flag is off, or it was computed "
-            "under no_grad, from detached tensors, or without any input "
-            "that requires grad."
-        )
+        return "It does not require grad, or no_grad or detach() cut it off."
     node = get_gradient_edge(tensor).node
     if not tensor.is_leaf and not tensor.retains_grad:
-        return (
-            f"It is no leaf: {type(node).name(node)} made it. Call "
-            "retain_grad() before backward, or use torch.autograd.grad."
-        )
+        made_by = type(node).name(node)
+        return f"It is no leaf, {made_by} made it: call retain_grad() first."
     if tensor.grad is not None:
         return "It has a .grad."
     if loss is not None and not loss.requires_grad:
@@ -123,7 +117,7 @@ def why_no_grad(tensor: Tensor, loss: Tensor | None = None) -> str:
         if all(other is not node for other in nodes_of(loss)):
             return "The loss was not computed from it, or was cut off."
         return "The loss depends on it: call backward()."
-    return "It will have one after backward() on something computed from it."
+    return "It will have one after the backward of what depends on it."
 
 
 # --8<-- [end:inspect]

@@ -43,7 +43,8 @@ class Graph(NamedTuple):
     @property
     def edges(self) -> int:
         """Edges between nodes; inputs without a gradient are none."""
-        return sum(i is not None for node in self.nodes for i in node.inputs)
+        inputs = [i for node in self.nodes for i in node.inputs]
+        return len(inputs) - inputs.count(None)
 
     @property
     def shared(self) -> int:
@@ -74,7 +75,8 @@ def tensors_in(output: Any, path: str = "output") -> dict[str, Tensor]:
             seen.add(id(here))  # a list may contain itself
             waiting += reversed(list(_parts(here, path_here)))
     if not found:
-        raise TypeError(f"There is no tensor in this {type(output).__name__}.")
+        kind = type(output).__name__
+        raise TypeError(f"There is no tensor in this {kind}.")
     return found
 
 
@@ -82,7 +84,8 @@ def _parts(here: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(here, Mapping):
         yield from ((f"{path}[{key!r}]", here[key]) for key in here)
     elif isinstance(here, tuple) and hasattr(here, "_fields"):
-        yield from ((f"{path}.{n}", getattr(here, n)) for n in here._fields)
+        fields = here._fields
+        yield from ((f"{path}.{n}", getattr(here, n)) for n in fields)
     elif isinstance(here, list | tuple):
         yield from ((f"{path}[{k}]", part) for k, part in enumerate(here))
     elif dataclasses.is_dataclass(here) and not isinstance(here, type):
@@ -132,8 +135,8 @@ def _visit(roots: list[Any], max_depth: int) -> dict[int, Any]:
             if (deep[new] if ordered else len(held)) > max_depth:
                 raise RecursionError(
                     f"Stopped at max_depth={max_depth:,}. On torch 2.13 a "
-                    "deeper graph that Python has walked can overflow the C "
-                    "stack when it is freed. Use graph_of_deep."
+                    "deeper graph that Python has walked can overflow the "
+                    "C stack when it is freed. Use graph_of_deep."
                 )
     return held
 
@@ -181,9 +184,12 @@ def _backward_order(roots: list[Any], held: dict[int, Any]) -> list[int]:
 Names = nn.Module | Mapping[str, Any] | None
 
 
-def _labels(names: Names, held: dict[int, Any]) -> dict[int, dict[int, str]]:
-    """Return the names by id of the leaf or node, then by its output."""
-    labels: dict[int, dict[int, str]] = {}
+Labels = dict[int, dict[int, str]]  # by id of leaf or node, then by output
+
+
+def _labels(names: Names, held: dict[int, Any]) -> Labels:
+    """Return the names of the leaves and nodes."""
+    labels: Labels = {}
     given = names if isinstance(names, Mapping) else {"": names}
     for prefix, value in given.items():
         pairs: Any = [("", value)]
@@ -248,7 +254,10 @@ def graph_of(
     held = _visit(roots, max_depth)
     order = _backward_order(roots, held)
     number = {key: k for k, key in enumerate(order)}
-    outputs = [(p, number[id(e.node)], e.output_nr) for p, e in edges.items()]
+    outputs = [
+        (path, number[id(edge.node)], edge.output_nr)
+        for path, edge in edges.items()
+    ]
     cut = [path for path in tensors if path not in edges]
     return Graph(_entries(held, number, outputs, names), outputs, cut)
 
@@ -275,15 +284,14 @@ def _entries(
             inputs.append((below, which))
             layer[below] = max(layer[below], layer[k] + 1)
             uses[below] += 1
-        # A custom Function may have an attribute called name: ask the type.
+        # A custom Function may set an attribute called name: ask the type.
         name = type(node).name(node).rpartition("::")[2]
         is_leaf = name == "AccumulateGrad"
         label = labels.get(id(node.variable) if is_leaf else key, {})
         text = ", ".join(label.values())
-        inputs_ = tuple(inputs)
-        nodes.append(Entry(name, _shapes(node), text, is_leaf, inputs_, 0, 0))
+        nodes.append((name, _shapes(node), text, is_leaf, tuple(inputs)))
     return [
-        node._replace(layer=layer[k], uses=uses[k])
+        Entry(*node, layer=layer[k], uses=uses[k])
         for k, node in enumerate(nodes)
     ]
 
@@ -298,14 +306,13 @@ def as_text(graph: Graph, *, max_lines: int = 60) -> str:
     → leads to the nodes of the inputs; – is an input without a gradient;
     [k] is output k of a node; ×k says that k edges lead to a node.
     """
-    lines = [
-        f"{_count(len(graph.nodes), 'node')}, {_count(graph.edges, 'edge')}, "
-        f"depth {graph.depth:,}, {graph.shared:,} shared"
-    ]
     if not graph.nodes:
-        lines = ["No output requires grad, so no graph was recorded."]
-    lines += [f"{path} → {_mark(k, which)}" for path, k, which in graph.outputs]
-    lines += [f"{path} requires no grad" for path in graph.cut if graph.nodes]
+        return "No output requires grad, so no graph was recorded."
+    size = _count(len(graph.nodes), "node")
+    size += f", {_count(graph.edges, 'edge')}, depth {graph.depth:,}"
+    lines = [f"{size}, {graph.shared:,} shared"]
+    lines += [f"{path} → {_mark(*to)}" for path, *to in graph.outputs]
+    lines += [f"{path} requires no grad" for path in graph.cut]
     shown = list(range(len(graph.nodes)))
     hidden = max(len(shown) - max_lines, 0)
     head = max_lines - min(5, max_lines // 2)
@@ -360,7 +367,8 @@ def print_graph(
 # --8<-- [start:dot]
 def as_dot(graph: Graph) -> str:
     """Return the graph in the language of Graphviz: `dot -Tsvg`."""
-    lines = ["digraph autograd {", '  node [shape=box, fontname="monospace"];']
+    lines = ["digraph autograd {"]
+    lines += ['  node [shape=box, fontname="monospace"];']
     for k, node in enumerate(graph.nodes):
         text = "\\n".join(_quoted(part) for part in _box_lines(k, node))
         style = ', style="rounded,filled"' if node.is_leaf else ""
@@ -376,7 +384,8 @@ def as_dot(graph: Graph) -> str:
 
 
 def _arrow(start: str, k: int, which: int) -> str:
-    return f"  {start} -> n{k}" + (f' [label="{which}"];' if which else ";")
+    label = f' [label="{which}"]' if which else ""
+    return f"  {start} -> n{k}{label};"
 
 
 def _quoted(text: str) -> str:
@@ -402,7 +411,8 @@ def _layers(graph: Graph) -> tuple[list[list[int]], list[list[int]]]:
     """
     n = len(graph.nodes)
     layers: list[list[int]] = [[] for _ in range(graph.depth + 2)]
-    level = [node.layer + 1 for node in graph.nodes] + [0] * len(graph.outputs)
+    level = [node.layer + 1 for node in graph.nodes]
+    level += [0] * len(graph.outputs)
     pairs = [(n + j, k) for j, (_, k, _) in enumerate(graph.outputs)]
     for k, node in enumerate(graph.nodes):
         pairs += [(k, i[0]) for i in node.inputs if i is not None]
@@ -420,7 +430,9 @@ def _layers(graph: Graph) -> tuple[list[list[int]], list[list[int]]]:
 
 
 def _centres(
-    layers: list[list[int]], chains: list[list[int]], width: dict[int, float]
+    layers: list[list[int]],
+    chains: list[list[int]],
+    width: dict[int, float],
 ) -> dict[int, float]:
     """Return the x of the middle of each item; sorts the layers.
 
@@ -482,20 +494,22 @@ def as_svg(graph: Graph, *, max_nodes: int = 200) -> str:
     """
     if len(graph.nodes) > max_nodes:
         raise ValueError(
-            f"{len(graph.nodes):,} nodes are more than max_nodes={max_nodes}:"
-            " draw a smaller model, or use as_text or as_dot."
+            f"{len(graph.nodes):,} nodes are more than max_nodes="
+            f"{max_nodes:,}: use as_text, as_dot or a smaller model."
         )
     if not graph.nodes:
-        raise ValueError("There is nothing to draw: no output requires grad.")
+        raise ValueError("Nothing to draw: no output requires grad.")
     boxes = [_box_lines(k, node) for k, node in enumerate(graph.nodes)]
     boxes += [[path] for path, _, _ in graph.outputs]
-    width = {k: 16 + 7.3 * max(map(len, box)) for k, box in enumerate(boxes)}
+    letters = [max(map(len, box)) for box in boxes]
+    width = {k: 16 + 7.3 * count for k, count in enumerate(letters)}
     layers, chains = _layers(graph)
     x = _centres(layers, chains, width)
     left = min(x[item] - width.get(item, 0) / 2 for item in x) - 8
     right = max(x[item] + width.get(item, 0) / 2 for item in x) + 8
     x = {item: at - left for item, at in x.items()}
-    y = {i: 26.0 + 72 * at for at, layer in enumerate(layers) for i in layer}
+    rows = enumerate(layers)
+    y = {item: 26.0 + 72 * row for row, layer in rows for item in layer}
     size = f"{right - left:.0f} {52 + 72 * (len(layers) - 1)}"
     title = f"Autograd graph: {as_text(graph).splitlines()[0]}"
     parts = [
@@ -577,7 +591,8 @@ def graph_of_deep(
             result.append(graph_of(build(), names, max_depth=max_depth))
         except BaseException as error:
             # The frames of a traceback would keep the graph.
-            error.__traceback__ = error.__context__ = error.__cause__ = None
+            error.__traceback__ = None
+            error.__context__ = error.__cause__ = None
             result.append(error)
 
     before = threading.stack_size(stack_mib << 20)

@@ -401,7 +401,7 @@ def test_a_drawing_that_would_say_little_is_refused():
     with pytest.raises(ValueError, match="301 nodes are more than max_nodes=200"):
         as_svg(graph_of(chain(300)))
     assert as_svg(graph_of(chain(300)), max_nodes=400).startswith("<svg")
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="Nothing to draw"):
         as_svg(graph_of(torch.ones(2)))
 
 
