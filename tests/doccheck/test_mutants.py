@@ -43,7 +43,7 @@ def _last_digits(text: str) -> set[int]:
     found = set()
     for number in outputs.NUMBER.finditer(text):
         mantissa = re.split("[eE]", number[0].rstrip("j"))[0]
-        if "." in mantissa and outputs.significant_digits(number[0]) > outputs.EXACT_DIGITS:
+        if "." in mantissa and outputs.significant_digits(number[0]) > 3:
             found.add(number.start() + len(mantissa.rstrip(".")) - 1)
     return found
 
