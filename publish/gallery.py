@@ -19,7 +19,8 @@ from typing import Any
 from publish.art import NotArt, Panel, Sheet, Step, steps_of
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "snippets" / "figures"
+SNIPPETS = ROOT / "snippets"
+SOURCE, QUIZ = SNIPPETS / "figures", SNIPPETS / "quiz"
 KEPT = ROOT / ".cache" / "figures"  # outside docs/ and snippets/, where writing would start the next build
 PACKAGE = "snippets.figures"
 RETURNS = ("Drawing", "Graph", "Picture", "Figure", "Player")
@@ -33,10 +34,11 @@ class FigureError(Exception):
 
 
 def digest() -> str:
-    """Of all sources of figures: they import each other."""
+    """Of all snippets: figures import each other, and a lab's figure imports the lab."""
     found = hashlib.sha256()
-    for path in sorted(SOURCE.glob("*.py")):
-        found.update(path.name.encode() + path.read_bytes())
+    for path in sorted(SNIPPETS.rglob("*.py")):
+        if QUIZ not in path.parents:
+            found.update(path.name.encode() + path.read_bytes())
     return found.hexdigest()
 
 
@@ -44,8 +46,9 @@ def fresh() -> str:
     """The digest of the sources, with modules of an older state forgotten."""
     now = digest()
     if _state["digest"] not in ("", now):
-        for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
-            del sys.modules[name]
+        for name in [name for name in sys.modules if name.startswith("snippets.")]:
+            if not name.startswith("snippets.quiz"):  # publish.quiz looks after its own
+                del sys.modules[name]
         importlib.invalidate_caches()
         _drawn.clear()
     _state["digest"] = now

@@ -93,19 +93,37 @@ class Scene:
         widest = max((self.tag_width(text) for text in self.tags.values()), default=0)
         leaving = [(s, o) for s, o, *_ in self.roads if s >= self.first]
         self.lead = 8 + (TAG if self.down else widest) + 4
-        bend = 46 if len(set(leaving)) < len(leaving) else 18  # roads that part need room to do so
-        placed = place(
-            {names[thing]: box for thing, box in self.boxes.items()},
-            edges,
-            down=self.down,
-            gap=8 if self.down else 6,
-            rank_gap=max(62 if self.down else 66, self.lead + bend),
+        parting = len(set(leaving)) < len(leaving)  # roads that part, or that turn far, need room to do so
+        boxes = {names[thing]: box for thing, box in self.boxes.items()}
+        for bend, pad in ((46 if parting else 18, 0), (46, 0), (46, 2 * LANE)):
+            placed = place(
+                boxes,
+                edges,
+                down=self.down,
+                gap=8 if self.down else 14,
+                rank_gap=max(62 if self.down else 66, self.lead + bend),
+                pad=pad,
+            )
+            self.found = placed.routes
+            self.corners = {thing: placed.corners[names[thing]] for thing in self.boxes}
+            self.at = {thing: area.moved(*self.corners[thing]) for thing, area in self.inner.items()}
+            self.width, self.height = placed.width, placed.height
+            if pad or not (self.passing() or (bend < 46 and self.turning())):
+                break
+            # A road that passes other boxes keeps away from them where they seem larger than they are.
+
+    def turning(self) -> bool:
+        """Whether a road from node to node bends by more than its own width."""
+        axis = 0 if self.down else 1
+        return any(
+            abs(self.port(s, None)[axis] - self.port(t, k)[axis]) > 3 * LANE
+            for s, _, t, k, _ in self.roads
+            if s >= self.first and t >= 0
         )
-        self.found = placed.routes
-        corners = {thing: placed.corners[names[thing]] for thing in self.boxes}
-        self.at = {thing: area.moved(*corners[thing]) for thing, area in self.inner.items()}
-        self.corners = corners
-        self.width, self.height = placed.width, placed.height
+
+    def passing(self) -> bool:
+        """Whether a road goes around another box."""
+        return any(len(route) > 4 for route in self.found)
 
     def tag_width(self, text: str) -> float:
         return max(36, LETTER * len(text) + 16)

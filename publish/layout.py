@@ -74,38 +74,51 @@ def engine() -> MiniRacer:
     return v8
 
 
-def place(boxes: Mapping[str, Box], edges: Sequence[Edge], *, down: bool, gap: float, rank_gap: float) -> Placed:
-    """Lay out a graph from left to right, or from top to bottom where `down`. Raises LayoutError."""
+def place(
+    boxes: Mapping[str, Box], edges: Sequence[Edge], *, down: bool, gap: float, rank_gap: float, pad: int = 0
+) -> Placed:
+    """Lay out a graph from left to right, or from top to bottom where `down`. Raises LayoutError.
+
+    `pad` is room on both sides of a box, across the flow, that no road may take.
+    """
+    boxes = {name: padded(box, down, pad) for name, box in boxes.items()}
     lines = [
-        f"digraph {{ rankdir={'TB' if down else 'LR'}; nodesep={gap / INCH:.3f}; ranksep={rank_gap / INCH:.3f};",
+        f"digraph {{ rankdir={'TB' if down else 'LR'}; ranksep={rank_gap / INCH:.3f};",
+        f"nodesep={max(2, gap - 2 * pad) / INCH:.3f};",
         "splines=true; ordering=in; node [shape=plain, margin=0];",
     ]
     lines += [f"{name} [label=<{table(box, down)}>];" for name, box in boxes.items()]
     leave, enter = ("s", "n") if down else ("e", "w")
     lines += [
-        f"{edge.source}:o:{leave} -> {edge.target}:i{edge.slot}:{enter} [weight={edge.weight}, arrowhead=none];"
-        for edge in edges
+        f"{edge.source}:o:{leave} -> {edge.target}:i{edge.slot}:{enter} [id={k}, weight={edge.weight}, arrowhead=none];"
+        for k, edge in enumerate(edges)
     ]
     source = json.dumps("\n".join(lines) + "}")
     answer = json.loads(str(engine().eval(f'JSON.stringify(viz.render({source}, {{format: "json"}}))')))
     if answer["status"] != "success":
         raise LayoutError("; ".join(error["message"] for error in answer["errors"]))
-    return read(json.loads(answer["output"]), boxes, edges)
+    return read(json.loads(answer["output"]), boxes, (pad, 0) if down else (0, pad))
 
 
-def read(answer: dict[str, object], boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Placed:
+def read(answer: dict[str, object], boxes: Mapping[str, Box], pad: Point) -> Placed:
     """What Graphviz answered, in px, with y growing downwards."""
     _, _, width, height = (float(part) for part in str(answer["bb"]).split(","))
     corners: dict[str, Point] = {}
     for thing in answer["objects"]:  # type: ignore[attr-defined]
         x, y = (float(part) for part in thing["pos"].split(","))
         box = boxes[thing["name"]]
-        corners[thing["name"]] = (x - box.width / 2, height - y - box.height / 2)
+        corners[thing["name"]] = (x - box.width / 2 + pad[0], height - y - box.height / 2 + pad[1])
     routes = []
-    for edge in answer["edges"]:  # type: ignore[attr-defined]
+    for edge in sorted(answer["edges"], key=lambda edge: int(edge["id"])):  # type: ignore[call-overload]
         numbers = [part.split(",") for part in edge["pos"].split() if not part.startswith(("e,", "s,"))]
         routes.append(tuple((float(x), height - float(y)) for x, y in numbers))
     return Placed(corners, tuple(routes), width, height)
+
+
+def padded(box: Box, down: bool, pad: int) -> Box:
+    width, height = (box.width + 2 * pad, box.height) if down else (box.width, box.height + 2 * pad)
+    output = None if box.output is None else box.output + pad
+    return Box(width, height, tuple(port + pad for port in box.inputs), output)
 
 
 def table(box: Box, down: bool) -> str:

@@ -1,6 +1,7 @@
 """A step player: every frame is in the page, and the first one shows. `docs/assets/player.js` moves it when asked."""
 
 from html import escape
+from math import ceil
 
 from publish.art import Step, panels
 
@@ -26,9 +27,11 @@ def player(steps: tuple[Step, ...], alt: str) -> str:
         kind = f' class="{step.phase}"' if step.phase else ""
         ticks.append(f"<span{kind}{now}>{escape(step.tick, quote=False)}</span>")
     say = escape(steps[0].caption, quote=False)
+    longest = max(len(step.caption) for step in steps) + 6
+    lines = f"--lines:{ceil(longest / 72)};--narrow-lines:{ceil(longest / 34)}"
     return (
         f'<section class="player" role="group" aria-label="{escape(alt)}" data-search-exclude'
-        f' style="--steps:{count};--track:{track(steps)}">'
+        f' style="--steps:{count};--track:{track(steps)};{lines}">'
         f"<ol>{''.join(frames)}</ol>"
         f'<div class="player-bar"><div class="player-buttons">'
         f'<button type="button" data-go="back" aria-label="Previous step" aria-disabled="true">{icon("back")}</button>'

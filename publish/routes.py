@@ -164,6 +164,7 @@ def best(
 
     def cost(spot: tuple[float, float, str]) -> int:
         area = label_area(*spot, width)
-        return 10 * sum(area.meets(other) for other in taken) + sum(area.holds(point) for point in lanes)
+        near = area.grown(3)
+        return 10 * sum(area.meets(other) for other in taken) + sum(near.holds(point) for point in lanes)
 
     return min(spots, key=cost)

@@ -6,7 +6,7 @@ node by node, each with its sentence. Every value comes from the trace.
 from collections.abc import Sequence
 
 from snippets.figures.picture import Frame, Graph, Moment, Phase, Player
-from snippets.figures.record import Event, Trace
+from snippets.figures.record import Event, Leaf, Trace, Value
 
 TIMES = {1: "once", 2: "twice", 3: "three times"}
 
@@ -37,20 +37,22 @@ def player(trace: Trace, output: str = "y") -> Player:
     """The whole run, one step for each thing that happened."""
     frames: list[Frame] = []
 
-    def step(tick: str, said: str, moment: Moment, phase: Phase = "") -> None:
-        frames.append(Frame(tick, said, Graph(trace, moment, output), phase))
+    def step(
+        tick: str, caption: str, moment: Moment, phase: Phase = ""
+    ) -> None:
+        frames.append(Frame(tick, caption, Graph(trace, moment, output), phase))
 
-    given = listed([f"{leaf.name} = {_shown(leaf)}" for leaf in trace.leaves])
+    given = listed([_shown(leaf) for leaf in trace.leaves])
     start = f"{given}. No operation has run, so there is no graph yet."
     step("start", start, Moment(0))
     for k, node in enumerate(trace.nodes):
         thing = len(trace.leaves) + k
-        keeps = listed([saved.value.text for saved in node.saved])
-        made = listed([value.text for value in node.outputs])
-        said = (
+        keeps = listed([said(saved.value) for saved in node.saved])
+        made = listed([said(value) for value in node.outputs])
+        what = (
             f"Forward: {node.op} makes {made} and saves {keeps or 'nothing'}."
         )
-        step(node.op, said, Moment(k + 1, thing, "fwd"), "fwd")
+        step(node.op, what, Moment(k + 1, thing, "fwd"), "fwd")
     gone: tuple[int, ...] = ()
     for k, event in enumerate(trace.events):
         moment = Moment(
@@ -62,10 +64,10 @@ def player(trace: Trace, output: str = "y") -> Player:
             freed=event.freed,
             grads=event.grads,
         )
-        said = _sentence(trace, event) + _freed(trace, gone, event.freed)
+        what = _sentence(trace, event) + _freed(trace, gone, event.freed)
         gone = event.freed
-        step(_tick(trace, event.thing), said, moment, "bwd")
-    grads = listed([f"{k}.grad = {v.text}" for k, v in trace.grads.items()])
+        step(_tick(trace, event.thing), what, moment, "bwd")
+    grads = listed([f"{k}.grad is {said(v)}" for k, v in trace.grads.items()])
     left = trace.held(trace.freed)
     end = (
         f"{left} bytes are still saved" if left else "nothing is saved any more"
@@ -74,10 +76,17 @@ def player(trace: Trace, output: str = "y") -> Player:
     return Player(tuple(frames))
 
 
-def _shown(leaf: object) -> str:
-    text = str(leaf.value.text)  # type: ignore[attr-defined]
-    needs = leaf.needs_grad  # type: ignore[attr-defined]
-    return text if needs else f"{text} (needs no grad)"
+def said(value: Value) -> str:
+    """A scalar as its number, else in words: a (4, 2) tensor."""
+    scalar = value.shape == () and value.numbers
+    return value.text if scalar else f"a {value.shape} tensor"
+
+
+def _shown(leaf: Leaf) -> str:
+    needs = "" if leaf.needs_grad else " (needs no grad)"
+    if leaf.value.shape == () and leaf.value.numbers:
+        return f"{leaf.name} = {leaf.value.text}{needs}"
+    return f"{leaf.name} of shape {leaf.value.shape}{needs}"
 
 
 def _tick(trace: Trace, thing: int) -> str:
@@ -87,15 +96,17 @@ def _tick(trace: Trace, thing: int) -> str:
 
 
 def _sentence(trace: Trace, event: Event) -> str:
-    got = listed([value.text for value in event.received if value])
+    got = listed([said(value) for value in event.received if value])
     if event.thing < len(trace.leaves):
         name = trace.leaves[event.thing].name
-        grad = event.grads[name].text
+        value = event.grads[name]
+        scalar = value.shape == () and value.numbers
+        grad = f"{name}.grad = {value.text}" if scalar else f"it is {name}.grad"
         return (
             f"Backward: AccumulateGrad of {name} receives {got},"
-            f" so {name}.grad = {grad}. It returns nothing."
+            f" so {grad}. It returns nothing."
         )
-    gave = [value.text for value in event.returned if value]
+    gave = [said(value) for value in event.returned if value]
     op = trace.node(event.thing).op
     if len(gave) > 1 and set(gave) == {got}:
         times = TIMES.get(len(gave), f"{len(gave)} times")

@@ -43,7 +43,7 @@ def matrices() -> Drawing:
     v, table, row = product()
     m, n = table.shape
     column = int(row.argmax())  # the entry that is worked out below
-    cell, height = 28.0, 32.0
+    cell, height = 27.0, 32.0
     art = Drawing(288, 224)
     left, top = 4.0, 62.0
     at_table = left + m * cell + 38
@@ -351,7 +351,8 @@ def order(
         if k in products:
             block(art, middle, 128, products[k], (w, h), most, k == now)
     held = run.held or [0]
-    art.text(0, 222, f"numbers in the product: {held[-1]}", "", "start")
+    carried = f"numbers in the product: {held[-1] or 'none yet'}"
+    art.text(0, 222, carried, "", "start")
     if max(held) > held[-1]:
         art.text(288, 222, f"at most {max(held)}", "quiet", "end")
     total = f"multiplications: {run.multiplications}"
