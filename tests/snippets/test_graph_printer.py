@@ -565,3 +565,13 @@ def test_the_file_can_be_copied_alone(tmp_path):
     code = "import torch, printer; printer.print_graph(torch.ones(2, requires_grad=True) * 2)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert found.stdout.startswith("2 nodes, 1 edge, depth 1, 0 shared"), found.stderr
+
+
+def test_the_figure_of_the_lab_is_what_as_svg_draws():
+    from snippets.figures.graph_printer import recurrence
+
+    drawing = recurrence()
+    body = ElementTree.fromstring(drawing.body)
+    assert len(list(body.iter("rect"))) == 9 and drawing.width <= 288  # a phone's column
+    assert [g.get("class") for g in body.iter("g")][1:] == ["leaf now"]
+    assert {path.get("class") for path in body.iter("path")} == {"thin", "head"}
