@@ -22,6 +22,7 @@ QUIZ = re.compile(r"<!--\s*quiz:\s*[\w-]+\s*-->")
 # Attributes: behind code, a link or a bracket; at the end of a heading; alone on a line.
 ATTRIBUTES = re.compile(r"(?<=[`)\]])\{:?[^}\n`]*\}|\s*\{:?\s*[#.][^}\n]*\}\s*$")
 WRAPPER = re.compile(r"^\s*</?(?:div|section)\b[^>]*>\s*$")
+PLAYER = re.compile(r"!\[[^\]]*\]\(player:[\w/-]+\)")
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?P<title>\s+\"[^\"]*\")?(?=\))")
 
 
@@ -133,6 +134,7 @@ class _Walk:
             self.open.append(_Container(len(opened["indent"]) + 4, quoted=False))
         elif not WRAPPER.match(line):
             text = self.plain(line[self.open[-1].indent :] if self.open else line)
+            text = PLAYER.sub(rf"\g<0> [Step through it on the site]({self.site}{self._address()})", text)
             if text.strip():
                 yield from self._write(text)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+from functools import cache
 from typing import Any
 
 from doccheck.outputs import ERROR
@@ -12,6 +14,8 @@ from doccheck.page import Block, Page
 from doccheck.project import Project
 from doccheck.script import framed
 from publish.cells import Code, Text, cells
+from publish.gallery import fresh
+from publish.standalone import png
 
 LICENCE = "Code: 0BSD. Text and figures: CC BY 4.0."
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<kind>figure|player):(?P<name>[\w/-]+)[^)]*\)")
@@ -53,7 +57,27 @@ def title(page: Page) -> str:
 
 
 def _markdown(cell: Text, number: int) -> dict[str, Any]:
-    return {"cell_type": "markdown", "id": f"text-{number}", "metadata": {}, "source": _lines("\n".join(cell.lines))}
+    """A text cell. Its figures are attachments, so that the notebook needs no other file; a player is its last frame."""
+    attachments: dict[str, dict[str, str]] = {}
+
+    def attach(match: re.Match[str]) -> str:
+        page, _, name = match["name"].partition("/")
+        file = f"{page}-{name}.png"
+        attachments[file] = {"image/png": _picture(match["kind"], page, name, match["alt"])}
+        return f"![{match['alt']}](attachment:{file})"
+
+    text = PICTURE.sub(attach, "\n".join(cell.lines))
+    found = {"cell_type": "markdown", "id": f"text-{number}", "metadata": {}, "source": _lines(text)}
+    return {**found, "attachments": attachments} if attachments else found
+
+
+@cache
+def _drawn(kind: str, page: str, name: str, alt: str, state: str) -> str:
+    return base64.b64encode(png(page, name, alt, kind)).decode()
+
+
+def _picture(kind: str, page: str, name: str, alt: str) -> str:
+    return _drawn(kind, page, name, alt, fresh())
 
 
 def _code(cell: Code, count: int) -> dict[str, Any]:

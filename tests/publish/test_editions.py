@@ -1,5 +1,6 @@
 """Editions: the script of a page runs and prints what the page shows; the notebook holds the same."""
 
+import base64
 import json
 import re
 import subprocess
@@ -171,6 +172,22 @@ def test_the_notebook_of_a_lab_runs_from_a_fresh_kernel(path: Path, tmp_path: Pa
     for old, new in zip(before.cells, after.nb.cells, strict=True):
         kinds = [output.output_type for output in new.get("outputs", []) if output.get("name") != "stderr"]
         assert kinds == [output.output_type for output in old.get("outputs", [])]
+
+
+def test_figures_are_pictures_in_the_notebook_and_words_in_the_script(tmp_path: Path) -> None:
+    page = checks.load(PROJECT, PROJECT.docs / "chapters" / "graph.md")
+    shown = re.findall(r"^!\[(.+?)\]\((figure|player):graph/([\w-]+)\)", page.source, re.MULTILINE)
+    assert {kind for _, kind, _ in shown} == {"figure", "player"}
+    found = [cell for cell in json.loads(editions.notebook(PROJECT, page, SITE))["cells"] if "attachments" in cell]
+    pictures = {name: picture for cell in found for name, picture in cell["attachments"].items()}
+    text = "".join("".join(cell["source"]) for cell in found)
+    for alt, kind, name in shown:
+        assert f"![{alt}](attachment:graph-{name}.png)" in text
+        assert base64.b64decode(pictures[f"graph-{name}.png"]["image/png"]).startswith(b"\x89PNG")
+        if kind == "player":
+            assert f"graph-{name}.png) [Step through it on the site]({SITE}chapters/graph/)" in text
+    script = editions.script(PROJECT, page, SITE)
+    assert all(f"# (Figure: {alt})" in script for alt, _, _ in shown)
 
 
 def test_addresses_are_those_of_the_site() -> None:
