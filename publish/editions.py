@@ -57,7 +57,7 @@ def title(page: Page) -> str:
 
 
 def _markdown(cell: Text, number: int) -> dict[str, Any]:
-    """A text cell. Its figures are attachments, so that the notebook needs no other file; a player is its last frame."""
+    """A text cell. Its figures are attached, so that the notebook needs no other file; a player is its last frame."""
     attachments: dict[str, dict[str, str]] = {}
 
     def attach(match: re.Match[str]) -> str:
