@@ -46,8 +46,9 @@ def fresh() -> str:
     """The digest of the sources, with modules of an older state forgotten."""
     now = digest()
     if _state["digest"] not in ("", now):
-        for name in [name for name in sys.modules if name.startswith("snippets.")]:
-            if not name.startswith("snippets.quiz"):  # publish.quiz looks after its own
+        family = PACKAGE.partition(".")[0]
+        for name in [name for name in sys.modules if name.startswith(f"{family}.")]:
+            if not name.startswith(f"{family}.quiz"):  # publish.quiz looks after its own
                 del sys.modules[name]
         importlib.invalidate_caches()
         _drawn.clear()
@@ -82,13 +83,13 @@ def pages() -> list[str]:
 def module(page: str) -> ModuleType:
     name = page.replace("-", "_")
     if name not in pages():
-        raise FigureError(f"there is no snippets/figures/{name}.py{meant(name, pages())}")
+        raise FigureError(f"there is no {relative(str(SOURCE))}/{name}.py{meant(name, pages())}")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))  # MkDocs takes away what it added for the hooks
     try:
         return importlib.import_module(f"{PACKAGE}.{name}")
     except Exception as error:
-        raise FigureError(f"snippets/figures/{name}.py cannot be imported: {told(error)}") from error
+        raise FigureError(f"{relative(str(SOURCE))}/{name}.py cannot be imported: {told(error)}") from error
 
 
 def find(kind: str, page: str, name: str) -> Callable[[], Any]:
@@ -97,7 +98,8 @@ def find(kind: str, page: str, name: str) -> Callable[[], Any]:
     known = functions(module(page))
     function = known.get(name.replace("-", "_"))
     if function is None:
-        raise FigureError(f"snippets/figures/{page.replace('-', '_')}.py has none of that name{meant(name, [*known])}")
+        file = f"{relative(str(SOURCE))}/{page.replace('-', '_')}.py"
+        raise FigureError(f"{file} has none of that name{meant(name, [*known])}")
     if kind_of(function) != kind:
         raise FigureError(f"it is a {kind_of(function)}: write {kind_of(function)}:{page}/{name}")
     return function
@@ -161,7 +163,7 @@ def told(error: BaseException) -> str:
     lines = [
         f"{relative(frame.filename)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_relative_to(ROOT / "snippets")
+        if Path(frame.filename).is_relative_to(SNIPPETS)
     ]
     return f"{lines[-1]}: {said}" if lines else said
 

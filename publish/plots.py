@@ -80,11 +80,12 @@ def shape(node: ElementTree.Element, name: str, style: dict[str, str]) -> str:
 
 
 def words(node: ElementTree.Element, style: dict[str, str]) -> str:
-    font = style.get("font", "")
+    # In one declaration until matplotlib 3.10, in several since.
+    font = " ".join(style.get(key, "") for key in ("font", "font-weight", "font-size"))
     found = re.search(r"([\d.]+)px", font)
     size = float(found[1]) if found else SMALLEST
     if size < SMALLEST:
-        raise PlotError(f"text of {size:g} px; none is under {SMALLEST}")
+        raise PlotError(f"text of {size:g} px; none is under {SMALLEST}: say fontsize={SMALLEST}")
     classes = [TEXT[word(style.get("fill", "#1b1f24"))], "small" if size == SMALLEST else ""]
     classes.append("name" if re.search(r"\b(bold|[6-9]00)\b", font) else "")
     kind = " ".join(each for each in classes if each)

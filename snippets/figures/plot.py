@@ -14,8 +14,10 @@ from matplotlib.figure import Figure
 INK, QUIET, PAGE = "#1b1f24", "#57606a", "#ffffff"
 FORWARD, BACKWARD, SECOND = "#0072b2", "#d55e00", "#a8447d"
 
+SMALL = 12  # px, and no text is smaller: `plot.text(…, fontsize=SMALL)`
+
 STYLE: Any = {
-    "font.size": 12,
+    "font.size": SMALL,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.linewidth": 1.25,
@@ -37,6 +39,9 @@ def axes(width: int, height: int, **margins: float) -> tuple[Figure, Axes]:
     with rc_context(STYLE):
         figure = Figure(figsize=(width / 72, height / 72), dpi=72)
         plot = figure.add_subplot()
+        for axis in (plot.xaxis, plot.yaxis):
+            axis.label.set_size(SMALL)
+            axis.set_tick_params(labelsize=SMALL)
     left, bottom = margins.get("left", 52), margins.get("bottom", 40)
     right, top = margins.get("right", 12), margins.get("top", 12)
     figure.subplots_adjust(

@@ -14,7 +14,7 @@ from torch.func import jacrev, vjp
 
 from snippets.figures.drawing import Drawing
 from snippets.figures.picture import Frame, Panel, Picture, Player
-from snippets.figures.plot import BACKWARD, INK, PAGE, axes
+from snippets.figures.plot import BACKWARD, INK, PAGE, SMALL, axes
 from snippets.figures.record import brief
 
 DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -159,8 +159,8 @@ def memory() -> Figure:
     for axis in (plot.xaxis, plot.yaxis):
         axis.set_minor_locator(NullLocator())
     plot.set_xlabel("inputs N (both axes logarithmic)")
-    plot.text(1.2e2, 4e13, "J for M = 10⁶ outputs")
-    plot.text(2e4, rows[0] * 0.6, "the row vᵀJ", color=BACKWARD)
+    plot.text(1.2e2, 4e13, "J for M = 10⁶ outputs", fontsize=SMALL)
+    plot.text(2e4, rows[0] * 0.6, "the row vᵀJ", color=BACKWARD, fontsize=SMALL)
     plot.annotate(
         size(tables[-1]),
         (SIZES[-1], tables[-1]),
@@ -168,6 +168,7 @@ def memory() -> Figure:
         textcoords="offset points",
         ha="right",
         weight="bold",
+        fontsize=SMALL,
     )
     plot.annotate(
         size(rows[-1]),
@@ -176,6 +177,7 @@ def memory() -> Figure:
         textcoords="offset points",
         ha="right",
         weight="bold",
+        fontsize=SMALL,
         color=BACKWARD,
     )
     return figure
