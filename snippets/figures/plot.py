@@ -40,7 +40,7 @@ def axes(width: int, height: int, **margins: float) -> tuple[Figure, Axes]:
         figure = Figure(figsize=(width / 72, height / 72), dpi=72)
         plot = figure.add_subplot()
         for axis in (plot.xaxis, plot.yaxis):
-            axis.label.set_size(SMALL)
+            axis.label.set_fontsize(SMALL)
             axis.set_tick_params(labelsize=SMALL)
     left, bottom = margins.get("left", 52), margins.get("bottom", 40)
     right, top = margins.get("right", 12), margins.get("top", 12)
