@@ -88,6 +88,24 @@ class Drawing:
     def close(self) -> None:
         self.parts.append("</g>")
 
+    def blank(
+        self,
+        x: float,
+        y: float,
+        shape: tuple[int, int],
+        cell: tuple[float, float],
+        cls: str = "",
+    ) -> None:
+        """A matrix without entries: rows and columns as one path."""
+        (rows, columns), (w, h) = shape, cell
+        wide, high = short(columns * w), short(rows * h)
+        d = f"M{short(x)} {short(y)}h{wide}v{high}h-{wide}z"
+        for c in range(1, columns):
+            d += f"M{short(x + c * w)} {short(y)}v{high}"
+        for r in range(1, rows):
+            d += f"M{short(x)} {short(y + r * h)}h{wide}"
+        self.path(d, f"grid {cls}".strip())
+
     def grid(
         self,
         x: float,

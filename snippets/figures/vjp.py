@@ -375,7 +375,7 @@ def block(
     rows, columns = table.shape
     kind = ("bwd" if rows == 1 else "") + (" now" if now else "")
     y = top + (most - rows) * cell[1] / 2
-    blank = [[""] * columns] * rows
-    art.grid(middle - columns * cell[0] / 2, y, blank, cell, kind.strip())
+    left = middle - columns * cell[0] / 2
+    art.blank(left, y, (rows, columns), cell, kind.strip())
     below = top + most * cell[1] + 16
     art.text(middle, below, f"{rows} × {columns}", "small quiet")
