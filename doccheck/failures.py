@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -99,8 +100,7 @@ class Reader:
         details = [*said[1:], f"> {last.code}"]
         if isinstance(error, AssertionError):
             details += _operands(last)
-        for frame in reversed(frames[:-1]):
-            details += [f"called from {frame.place}: {frame.code}"]
+        details += _callers(frames[:-1])
         hint = "mend the code, or show the error in a ```text fence under the block"
         if last.frame.f_code.co_filename == self.path:
             hint = HINTS.get(type(error).__name__, hint)
@@ -110,8 +110,14 @@ class Reader:
         place = self.place(str(error.filename), error.lineno or 0) or fallback
         line = (error.text or "") if place == fallback else self.code(str(error.filename), error.lineno or 1)
         details = [f"> {line.strip()}"]
-        details += [f"called from {frame.place}: {frame.code}" for frame in reversed(frames) if frame.place != place]
+        details += _callers([frame for frame in frames if frame.place != place])
         return Failure(place, f"{type(error).__name__}: {error.msg}", details, "mend the syntax")
+
+
+def _callers(frames: list[Frame]) -> list[str]:
+    """The lines that led there, innermost first; a recursion says each of its lines once."""
+    lines = Counter(f"called from {frame.place}: {frame.code}" for frame in reversed(frames))
+    return [line if count == 1 else f"{line} (recursively)" for line, count in lines.items()]
 
 
 def _operands(frame: Frame) -> list[str]:

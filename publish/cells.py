@@ -20,7 +20,7 @@ ADMONITION = re.compile(r'^(?P<indent>\s*)(?:!!!|\?\?\?\+?)\s+(?P<kind>[\w -]+?)
 TAB = re.compile(r'^(?P<indent>\s*)===[!+]?\s+"(?P<title>.*)"\s*$')
 QUIZ = re.compile(r"<!--\s*quiz:\s*[\w-]+\s*-->")
 # Attributes: behind code, a link or a bracket; at the end of a heading; alone on a line.
-ATTRIBUTES = re.compile(r"(?<=[`)\]])\{:?[^}\n`]*\}|\s*\{:?\s*[#.][^}\n]*\}\s*$")
+ATTRIBUTES = re.compile(r"(?<=[`)\]])\{:?[^}\n`]*\}|\s*\{:?\s*[#.][^}\n]*\}\s*$|(?<=^)(#+ .*?)\s*\{[^}\n]*\}\s*$")
 WRAPPER = re.compile(r"^\s*</?(?:div|section)\b[^>]*>\s*$")
 PLAYER = re.compile(r"!\[[^\]]*\]\(player:[\w/-]+\)")
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?P<title>\s+\"[^\"]*\")?(?=\))")
@@ -153,7 +153,7 @@ class _Walk:
 
     def plain(self, line: str) -> str:
         """Markdown that every notebook viewer understands. Inline code keeps its characters."""
-        parts = re.split(r"(`+[^`]*`+)", ATTRIBUTES.sub("", line))
+        parts = re.split(r"(`+[^`]*`+)", ATTRIBUTES.sub(r"\1", line))
         return "".join(part if part.startswith("`") else self._plain(part) for part in parts)
 
     def _plain(self, text: str) -> str:

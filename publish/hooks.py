@@ -12,6 +12,7 @@ from mkdocs.structure.pages import Page
 from doccheck import checks
 from publish import editions
 from publish.cells import address
+from publish.notebooks import dress
 from publish.places import project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
@@ -58,3 +59,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
     return html
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    return dress(output) if page.file.src_uri.endswith(".ipynb") else output

@@ -20,6 +20,7 @@ CODE = BLOCK.format("python")
 TEXT = BLOCK.format("text")
 UNIT = re.compile(rf"(?P<code>{CODE})(?:\s*(?P<text>{TEXT}))?|(?P<alone>{TEXT})", re.DOTALL)
 OPENING = re.compile(rf'<div class="(?P<classes>[^"]*)"(?P<attributes>{ATTRIBUTES})>')
+UNSEARCHED = " data-search-exclude"
 INNER = re.compile(r"(?<=<code>).*(?=</code>)", re.DOTALL)
 ERROR = re.compile(
     r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|StopIteration|ExceptionGroup))(?=:|$)", re.MULTILINE
@@ -41,14 +42,17 @@ def unit(match: re.Match[str]) -> str:
 
 
 def frame(code: str, text: str) -> str:
+    code = OPENING.sub(rf'<div class="\g<classes>"\g<attributes>{UNSEARCHED}>', code, count=1)
     needs = attribute(code, "data-needs")
     badge = f'<p class="run-needs">{needs_sentence(needs)}</p>' if needs else ""
     if not text:
         return f'<div class="run">{badge}{code}</div>' if badge else code
     outcome = outcome_of(plain(code), plain(text))
+    # People paste the messages of errors and warnings into the search; numbers and code would only make it heavy.
+    unsearched = UNSEARCHED if outcome == "printed" else ""
     varies = attribute(text, "data-varies")
     label = f"{outcome} · varies: {html.escape(varies, quote=False)}" if varies else outcome
-    body = OPENING.sub(r'<div class="\g<classes> no-copy transcript"\g<attributes>>', text, count=1)
+    body = OPENING.sub(rf'<div class="\g<classes> no-copy transcript"\g<attributes>{unsearched}>', text, count=1)
     if outcome != "printed":
         name = ERROR if outcome == "raised" else WARNING
         body = INNER.sub(lambda inner: name.sub(r"<b>\1</b>", inner[0]), body, count=1)

@@ -35,3 +35,15 @@
   }).observe(document.documentElement, { childList: true, subtree: true });
   mend();
 })();
+
+// The search takes + and - before a word as signs of its own, so `total += loss` would ask for the word "=". People paste
+// code: such signs are sent to the search as blanks, while the field keeps what was typed.
+(() => {
+  const QUERY = 2;                                               // Material's type of the message that carries a query
+  const send = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (message, ...rest) {
+    if (message?.type === QUERY && typeof message.data === "string")
+      message = { ...message, data: message.data.replace(/(^|\s)[-+*/@%&|^~:=<>!]+(?=\s|$)/g, " ") };
+    return send.call(this, message, ...rest);
+  };
+})();

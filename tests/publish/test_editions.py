@@ -49,6 +49,8 @@ A `44`{ data-value="44" } with \\(x\\), a [page](../index.md#how) and a [place](
 
 After it.
 
+## A heading { data-search-exclude }
+
 === "One tab"
 
     Inside.
@@ -144,7 +146,7 @@ def test_text_becomes_plain_markdown(sample: Page) -> None:
         "# A sample\n\nA `44` with $x$, a [page](https://example.org/course/#how) and a "
         "[place](https://example.org/course/chapters/sample/#top).\n\n> **Trap: text**\n>\n> Quoted text."
     )
-    assert text[1] == "> Last words.\n\nAfter it.\n\n#### One tab\n\nInside."
+    assert text[1] == "> Last words.\n\nAfter it.\n\n## A heading\n\n#### One tab\n\nInside."
     assert text[2] == "*A file*\n\n```text\nkept\n```\n\n$$\nx^2\n$$"
     assert sum(isinstance(cell, Code) for cell in found) == 2
 
@@ -201,4 +203,4 @@ def test_no_machine_word_of_the_page_reaches_the_editions() -> None:
     for path in PAGES:
         page = checks.load(PROJECT, path)
         for text in (editions.script(PROJECT, page, SITE), editions.notebook(PROJECT, page, SITE)):
-            assert not re.search(r"data-(?:value|needs|varies)|--8<--|<!--|!!! |\]\(\.\./", text)
+            assert not re.search(r"data-(?:value|needs|varies|search)|--8<--|<!--|!!! |\]\(\.\./", text)

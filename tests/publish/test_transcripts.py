@@ -123,3 +123,16 @@ def test_value_is_plain_inline_code() -> None:
 def test_trap_has_a_label() -> None:
     page = render('!!! failure "Trap: `backward` builds the graph"\n\n    Truth.')
     assert '<span class="trap-label">Trap:</span> <code>backward</code> builds' in page
+
+
+def test_the_search_reads_messages_and_leaves_out_code_and_numbers() -> None:
+    page = render(
+        "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```python\n1 / 0\n```\n\n```text\nZeroDivisionError: x\n```\n"
+    )
+    kinds = re.findall(r'<div class="language-(\w+)[^"]*"( data-search-exclude)?>', page)
+    assert [(kind, bool(out)) for kind, out in kinds] == [
+        ("python", True),
+        ("text", True),
+        ("python", True),
+        ("text", False),
+    ]
