@@ -18,6 +18,7 @@ from publish.gallery import fresh
 from publish.standalone import png
 
 LICENCE = "Code: 0BSD. Text and figures: CC BY 4.0."
+NOTEBOOK_PAGES = "labs/"  # the notebooks of these pages can also be read on the site
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<kind>figure|player):(?P<name>[\w/-]+)[^)]*\)")
 
 

@@ -17,7 +17,6 @@ from publish.places import project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
 FOLDER = ".cache/editions"
-NOTEBOOK_PAGES = "labs/"  # their notebooks are also pages, by mkdocs-jupyter
 
 
 @event_priority(100)  # before mkdocs-jupyter looks for notebooks
@@ -33,7 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         made = {"py": editions.script(project, page, site), "ipynb": editions.notebook(project, page, site)}
         for kind, text in made.items():
             files.append(File.generated(config, downloads(source.src_uri)[kind], content=text))
-        if source.src_uri.startswith(NOTEBOOK_PAGES):
+        if source.src_uri.startswith(editions.NOTEBOOK_PAGES):
             _notebook_page(files, config, project.root / FOLDER, source.src_uri, made["ipynb"])
     return files
 

@@ -14,6 +14,7 @@ from markdown.treeprocessors import Treeprocessor
 from doccheck import checks, record
 from doccheck.page import Page
 from doccheck.project import Project
+from publish.editions import NOTEBOOK_PAGES
 from publish.places import page_file, project_of
 
 DEVICES = ("cpu", "cuda")
@@ -78,6 +79,8 @@ def stamp(project: Project, page: Page) -> str:
         f'<p><span class="{sign}" aria-hidden="true"></span>{said}</p>' for said in sentences(project, page)
     )
     links = "".join(f' <a href="{name}.{kind}" download>{what}</a>' for kind, what in EDITIONS.items())
+    if page.path.relative_to(project.docs).as_posix().startswith(NOTEBOOK_PAGES):
+        links += f' <a href="../../notebooks/{name}/">read the notebook</a>'
     return f'<div class="stamp" data-search-exclude>{lines}<p>Take it along:{links}</p></div>'
 
 

@@ -98,3 +98,10 @@ def test_the_ledger_says_what_did_not_pass(project: Project) -> None:
     found = ledger_of(project)
     assert found["did not pass"] == ["–", "1"]
     assert found["machine"] == ["–", "NVIDIA H200"]
+
+
+def test_a_lab_links_to_its_notebook_on_the_site(project: Project) -> None:
+    (project.docs / "labs").mkdir()
+    (project.docs / "labs" / "one.md").write_text("# One\n\n```python\nx = 1\n```\n", "utf-8")
+    assert '<a href="../../notebooks/one/">' in stamp(project, checks.load(project, project.docs / "labs" / "one.md"))
+    assert "notebooks/" not in stamp(project, checks.load(project, project.docs / "a.md"))
