@@ -49,7 +49,7 @@ def publish(tmp_path: Path, page: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_whole_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = publish(tmp_path, PAGE, monkeypatch)
-    code = re.findall(r'<div class="language-python highlight">.*?<code>(.*?)</code>', page, re.DOTALL)
+    code = re.findall(r'<div class="language-python highlight"[^>]*>.*?<code>(.*?)</code>', page, re.DOTALL)
     assert [html.unescape(re.sub("<[^>]+>", "", each)) for each in code] == ['print("<b>", 1 & 3)\n']
     assert page.count('<div class="run" data-outcome="printed">') == 1
     assert page.count('<span class="trap-label">') == 1
