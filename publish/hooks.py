@@ -10,8 +10,11 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from doccheck import checks
+from doccheck.page import Page as Source
+from doccheck.project import Project
 from publish import editions
 from publish.cells import address
+from publish.gallery import fresh
 from publish.notebooks import dress
 from publish.places import project_at
 
@@ -29,12 +32,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         page = checks.load(project, Path(source.abs_src_path))
         if page.fatal or not page.blocks:
             continue
-        made = {"py": editions.script(project, page, site), "ipynb": editions.notebook(project, page, site)}
+        made = _made(project, page, site)
         for kind, text in made.items():
             files.append(File.generated(config, downloads(source.src_uri)[kind], content=text))
         if source.src_uri.startswith(editions.NOTEBOOK_PAGES):
             _notebook_page(files, config, project.root / FOLDER, source.src_uri, made["ipynb"])
     return files
+
+
+def _made(project: Project, page: Source, site: str) -> dict[str, str]:
+    """Both editions; a page that did not change, nor any figure, is not written anew while the site is served."""
+    state = (page.hash, site, fresh())
+    if _kept.get(page.name, ("", {}))[0] != state:
+        _kept[page.name] = (
+            state,
+            {"py": editions.script(project, page, site), "ipynb": editions.notebook(project, page, site)},
+        )
+    return _kept[page.name][1]
+
+
+_kept: dict[str, tuple[object, dict[str, str]]] = {}
 
 
 def downloads(source: str) -> dict[str, str]:
