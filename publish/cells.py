@@ -22,7 +22,7 @@ QUIZ = re.compile(r"<!--\s*quiz:\s*[\w-]+\s*-->")
 # Attributes: behind code, a link or a bracket; at the end of a heading; alone on a line.
 ATTRIBUTES = re.compile(r"(?<=[`)\]])\{:?[^}\n`]*\}|\s*\{:?\s*[#.][^}\n]*\}\s*$|(?<=^)(#+ .*?)\s*\{[^}\n]*\}\s*$")
 WRAPPER = re.compile(r"^\s*</?(?:div|section)\b[^>]*>\s*$")
-PLAYER = re.compile(r"!\[[^\]]*\]\(player:[\w/-]+\)")
+PLAYER = re.compile(r"!\[[^\]]*\]\(player:[\w-]+/(?P<name>[\w-]+)\)")
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?P<title>\s+\"[^\"]*\")?(?=\))")
 
 
@@ -134,9 +134,14 @@ class _Walk:
             self.open.append(_Container(len(opened["indent"]) + 4, quoted=False))
         elif not WRAPPER.match(line):
             text = self.plain(line[self.open[-1].indent :] if self.open else line)
-            text = PLAYER.sub(rf"\g<0> [Step through it on the site]({self.site}{self._address()})", text)
+            text = PLAYER.sub(self._player, text)
             if text.strip():
                 yield from self._write(text)
+
+    def _player(self, match: re.Match[str]) -> str:
+        """A picture of a player, and the way to the player itself."""
+        anchor = f"player-{match['name'].replace('_', '-')}"
+        return f"{match[0]} [Step through it on the site]({self.site}{self._address()}#{anchor})"
 
     def _close(self, line: str) -> None:
         """A line further to the left than the content of a container ends it."""

@@ -14,7 +14,9 @@ from doccheck.page import Block, Page
 from doccheck.project import Project
 from doccheck.script import framed
 from publish.cells import Code, Text, cells
-from publish.gallery import fresh
+from publish.figures import line_of
+from publish.gallery import FigureError, fresh
+from publish.places import BuildStopped
 from publish.standalone import png
 
 LICENCE = "Code: 0BSD. Text and figures: CC BY 4.0."
@@ -43,7 +45,7 @@ def notebook(project: Project, page: Page, site: str) -> str:
     count = 0
     for number, cell in enumerate(cells(project, page, site)):
         if isinstance(cell, Text):
-            found.append(_markdown(cell, number))
+            found.append(_markdown(cell, number, page))
         else:
             count += 1
             found.append(_code(cell, count))
@@ -57,14 +59,19 @@ def title(page: Page) -> str:
     return match[1] if match else page.path.stem
 
 
-def _markdown(cell: Text, number: int) -> dict[str, Any]:
+def _markdown(cell: Text, number: int, source: Page) -> dict[str, Any]:
     """A text cell. Its figures are attached, so that the notebook needs no other file; a player is its last frame."""
     attachments: dict[str, dict[str, str]] = {}
 
     def attach(match: re.Match[str]) -> str:
         page, _, name = match["name"].partition("/")
         file = f"{page}-{name}.png"
-        attachments[file] = {"image/png": _picture(match["kind"], page, name, match["alt"])}
+        try:
+            attachments[file] = {"image/png": _picture(match["kind"], page, name, match["alt"])}
+        except FigureError as error:
+            line = line_of(source.source, f"{match['kind']}:{match['name']}")
+            place = f"{source.name}:{line}" if line else source.name
+            raise BuildStopped(f"{place}: {match['kind']} {match['name']}: {error}") from None
         return f"![{match['alt']}](attachment:{file})"
 
     text = PICTURE.sub(attach, "\n".join(cell.lines))

@@ -88,7 +88,7 @@ def module(page: str) -> ModuleType:
         sys.path.insert(0, str(ROOT))  # MkDocs takes away what it added for the hooks
     try:
         return importlib.import_module(f"{PACKAGE}.{name}")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FigureError(f"{relative(str(SOURCE))}/{name}.py cannot be imported: {told(error)}") from error
 
 
@@ -128,7 +128,7 @@ def drawn(function: Callable[[], Any]) -> tuple[Step, ...]:
         return steps_of(function())
     except NotArt as error:
         raise FigureError(f"{place(inspect.unwrap(function))}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FigureError(told(error)) from error
 
 

@@ -16,7 +16,7 @@ from publish import editions
 from publish.cells import address
 from publish.gallery import fresh
 from publish.notebooks import dress
-from publish.places import project_at
+from publish.places import BuildStopped, project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
 FOLDER = ".cache/editions"
@@ -30,6 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if source.abs_src_path is None or source.src_uri.endswith(".ipynb"):
             continue
         page = checks.load(project, Path(source.abs_src_path))
+        _stop_at_an_include(page)
         if page.fatal or not page.blocks:
             continue
         made = _made(project, page, site)
@@ -38,6 +39,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if source.src_uri.startswith(editions.NOTEBOOK_PAGES):
             _notebook_page(files, config, project.root / FOLDER, source.src_uri, made["ipynb"])
     return files
+
+
+def _stop_at_an_include(page: Source) -> None:
+    """pymdownx.snippets says neither the page nor the line of an include that it cannot follow."""
+    lines = page.source.split("\n")
+    for problem in [*page.problems, *(problem for block in page.blocks for problem in block.problems)]:
+        if problem.place.path == page.name and "--8<--" in lines[problem.place.line - 1]:
+            raise BuildStopped(f"{problem.place}: {problem.message}; {problem.hint}")
 
 
 def _made(project: Project, page: Source, site: str) -> dict[str, str]:

@@ -18,11 +18,14 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
+from publish.gallery import told
+from publish.math import without_code
 from publish.places import BuildStopped, page_file, where
 from snippets import quiz
 from snippets.quiz.question import Question
 
 MARKER = re.compile(r"^(?P<indent>\s*)<!--\s*quiz:\s*(?P<name>[\w-]+)\s*-->\s*$")
+MEANT = re.compile(r"<!--\s*quiz\w*\s*:|<!--\s*quiz(?:\s+[\w-]+)?\s*-->", re.IGNORECASE)
 LETTERS = "ABCDEFGH"
 
 
@@ -66,9 +69,15 @@ class QuizPreprocessor(Preprocessor):
 
     def run(self, lines_: list[str]) -> list[str]:
         found: list[str] = []
-        for line in lines_:
-            match = MARKER.match(line)
+        bare = without_code("\n".join(lines_)).split("\n")
+        for line, text in zip(lines_, bare, strict=True):
+            match = MARKER.match(text)
             if match is None:
+                if MEANT.search(text):
+                    raise BuildStopped(
+                        f"{where(self.md, self.number(line))}: {line.strip()} would be hidden as a comment;"
+                        " write <!-- quiz: NAME -->, alone on its line"
+                    )
                 found.append(line)
             else:
                 found += [match["indent"] + text if text else "" for text in self.quiz(match["name"], line)]
@@ -81,10 +90,9 @@ class QuizPreprocessor(Preprocessor):
             near = difflib.get_close_matches(name, names(), n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"write snippets/quiz/{name.replace('-', '_')}.py"
             raise BuildStopped(f"{where(self.md, self.number(line))}: no quiz '{name}'; {hint}") from None
-        except Exception as error:
-            place = where(self.md, self.number(line))
-            message = f"{place}: snippets/quiz/{name.replace('-', '_')}.py fails: {type(error).__name__}: {error}"
-            raise BuildStopped(message) from None
+        except (Exception, SystemExit) as error:
+            message = f"snippets/quiz/{name.replace('-', '_')}.py fails: {told(error)}"
+            raise BuildStopped(f"{where(self.md, self.number(line))}: {message}") from None
 
     def number(self, line: str) -> int | None:
         source = page_file(self.md)

@@ -187,7 +187,7 @@ def test_figures_are_pictures_in_the_notebook_and_words_in_the_script(tmp_path: 
         assert f"![{alt}](attachment:graph-{name}.png)" in text
         assert base64.b64decode(pictures[f"graph-{name}.png"]["image/png"]).startswith(b"\x89PNG")
         if kind == "player":
-            assert f"graph-{name}.png) [Step through it on the site]({SITE}chapters/graph/)" in text
+            assert f"graph-{name}.png) [Step through it on the site]({SITE}chapters/graph/#player-{name})" in text
     script = editions.script(PROJECT, page, SITE)
     assert all(f"# (Figure: {alt})" in script for alt, _, _ in shown)
 

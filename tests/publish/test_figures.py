@@ -155,6 +155,14 @@ def test_kept_out_of_the_search_index() -> None:
         ("![a](figure:graph)", "a figure is named figure:PAGE/NAME"),
         ("Text ![a](figure:graph/after-forward)", "it begins a paragraph of its own"),
         ("- ![a](figure:graph/after-forward)", "it begins a paragraph of its own"),
+        ("![](../assets/favicon.svg)", "image ../assets/favicon.svg: no alt text"),
+        ("![a](playr:graph/backward)", "there is no 'playr:'; write figure:PAGE/NAME"),
+        ("![a](Figure:graph/backward)", "there is no 'Figure:'"),
+        ("![a](https://example.com/a.png)", "it would be fetched from another host"),
+        ('<img src="../assets/favicon.svg">', "image ../assets/favicon.svg: no alt text"),
+        ('Text <img alt=" " src="../assets/favicon.svg"> here', "no alt text"),
+        ('<img src="//example.com/a.png" alt="A.">', "it would be fetched from another host"),
+        ('<img src="figure:graph/after-forward" alt="A.">', "write it in Markdown: ![alt](figure:graph/after-forward)"),
     ],
 )
 def test_mistakes_name_their_line(image: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +174,16 @@ def test_mistakes_name_their_line(image: str, said: str, tmp_path: Path, monkeyp
 def test_the_second_of_two_is_the_wrong_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "![a](figure:graph/after-forward)\n\n![](figure:graph/after-forward)\n"
     assert complaint(page, tmp_path, monkeypatch).startswith("docs/page.md:3: ")
+
+
+def test_a_reference_is_found_where_it_is_defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "![a][fig]\n\n[fig]: figure:graph/zzz\n"
+    assert complaint(page, tmp_path, monkeypatch).startswith("docs/page.md:3: figure graph/zzz: ")
+
+
+def test_other_images_stay_as_they_are() -> None:
+    page = '![A logo.](../assets/favicon.svg)\n\n<img src="../assets/favicon.svg" alt="A logo.">\n'
+    assert render(page).count('src="../assets/favicon.svg"') == 2
 
 
 @pytest.mark.parametrize(
@@ -181,6 +199,7 @@ def test_the_second_of_two_is_the_wrong_one(tmp_path: Path, monkeypatch: pytest.
             "import no_such_module\ndef broken() -> Drawing: ...",
             "cannot be imported: shop/figures/stand.py:3: ModuleNotFoundError",
         ),
+        ("def broken() -> Drawing:\n    raise SystemExit(3)", "shop/figures/stand.py:4: SystemExit: 3"),
     ],
 )
 def test_a_figure_that_fails_names_its_own_line(

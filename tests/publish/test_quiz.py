@@ -56,5 +56,35 @@ def test_an_unknown_quiz_names_page_and_line(tmp_path: Path, monkeypatch: pytest
         html(page.read_text("utf-8"))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "<!-- quizz: vjp -->",
+        "<!-- quiz: -->",
+        "<!-- quiz: vjp graph -->",
+        "<!-- quiz vjp -->",
+        "Now <!-- quiz: vjp -->",
+    ],
+)
+def test_a_comment_that_was_meant_as_a_quiz_stops_the_build(line: str) -> None:
+    with pytest.raises(
+        BuildStopped, match="would be hidden as a comment; write <!-- quiz: NAME -->, alone on its line"
+    ):
+        html(f"# A\n\n{line}\n")
+
+
+def test_a_quiz_that_is_shown_as_code_is_text() -> None:
+    assert 'class="quiz"' not in html("`<!-- quiz: vjp -->`\n\n```text\n<!-- quiz: vjp -->\n<!-- quizz: a -->\n```\n")
+
+
+def test_a_quiz_that_fails_names_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr("publish.quiz.questions", broken)
+    with pytest.raises(BuildStopped, match=r"snippets/quiz/vjp\.py fails: SystemExit: 3"):
+        html("<!-- quiz: vjp -->")
+
+
 def test_other_comments_stay_comments() -> None:
     assert html("<!-- quizzes are nice -->") == "<!-- quizzes are nice -->"

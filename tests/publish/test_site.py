@@ -66,6 +66,26 @@ def test_whole_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not re.search(r'(?:src|href)="(?:https?:)?//(?!example\.org/course/)', page)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("![a](figure:vjp/jacobain)", "figure vjp/jacobain: .* did you mean jacobian?"),
+        ('--8<-- "chapters/vjp.py:nothing"', ".*chapters/vjp.py has no section 'nothing'; it has 'vjp'"),
+        ('--8<-- "chapters/nothing.py"', ".*could not be found; paths start at "),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_page_and_line(
+    line: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also for what is found while the editions are made, before any page is read."""
+    caplog.set_level(logging.ERROR)
+    with pytest.raises(Abort):
+        publish(tmp_path, f"{PAGE}\n{line}\n", monkeypatch)
+    place = PAGE.count("\n") + 2
+    assert re.search(rf"docs/index\.md:{place}: {said}", caplog.text), caplog.text
+    assert "Traceback" not in caplog.text
+
+
 def test_bad_formula_stops_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
