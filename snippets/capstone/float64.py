@@ -7,7 +7,7 @@ sees float64 too, which a deep copy would not give.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,45 +19,66 @@ from torch import Tensor, nn
 def in_float64(model: nn.Module) -> Iterator[None]:
     """Exchange all tensors of the model for float64 copies, then go back.
 
-    The copies are leaves that require grad where the originals do; tied
-    ones stay tied; integers are copied as they are. Also covers tensors
-    that are plain attributes of a module, and lists of them, as in an
-    RNN. New tensors are float64 by default in this context.
+    The copies are leaves that require grad where the originals do;
+    integers are copied as they are. New tensors are float64 by default
+    in this context.
 
     Raises what the conversion raises, such as TypeError on a device
     without float64.
     """
     before = torch.get_default_dtype()
+    try:
+        with exchanged(model, _wide_copy):
+            torch.set_default_dtype(torch.float64)
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def exchanged(
+    model: nn.Module, change: Callable[[Tensor], Tensor]
+) -> Iterator[None]:
+    """Exchange tensors of a model, then put the old ones back.
+
+    change: called once for each tensor; what it returns takes its place,
+        also where the tensor is tied, is a plain attribute of a module,
+        or stands in a list, as in an RNN. Lazy ones stay.
+    """
     undo: list[tuple[Any, Any, Any]] = []
     made: dict[int, Tensor] = {}
     try:
         for module in model.modules():
             for store in (module._parameters, module._buffers, vars(module)):
                 for key, value in list(store.items()):
-                    new = _exchanged(value, made)
+                    new = _exchanged(value, change, made)
                     if new is not value:
                         undo.append((store, key, value))
                         store[key] = new
-        torch.set_default_dtype(torch.float64)
         yield
     finally:
-        torch.set_default_dtype(before)
         for store, key, value in reversed(undo):
             store[key] = value
 
 
-def _exchanged(value: Any, made: dict[int, Tensor]) -> Any:
+def _exchanged(
+    value: Any, change: Callable[[Tensor], Tensor], made: dict[int, Tensor]
+) -> Any:
     if type(value) is list and value and isinstance(value[0], Tensor):
-        return [_exchanged(part, made) for part in value]
+        return [_exchanged(part, change, made) for part in value]
     if not isinstance(value, Tensor) or nn.parameter.is_lazy(value):
         return value
     if id(value) not in made:
-        new = widened(value.detach())
-        new = new.clone() if new.data_ptr() == value.data_ptr() else new
-        if isinstance(value, nn.Parameter):
-            new = nn.Parameter(new, requires_grad=value.requires_grad)
-        made[id(value)] = new
+        made[id(value)] = change(value)
     return made[id(value)]
+
+
+def _wide_copy(t: Tensor) -> Tensor:
+    new = widened(t.detach())
+    new = new.clone() if new.data_ptr() == t.data_ptr() else new
+    if isinstance(t, nn.Parameter):
+        return nn.Parameter(new, requires_grad=t.requires_grad)
+    return new
 
 
 def widened(t: Tensor) -> Tensor:
@@ -68,20 +89,33 @@ def widened(t: Tensor) -> Tensor:
 
 
 def widen(value: Any) -> Any:
-    """Return tuples, lists, dicts and dataclasses with widened tensors.
+    """Return a batch with its tensors detached and widened."""
+    return map_tensors(lambda t: widened(t.detach()), value)
 
-    The tensors are detached. What holds none is passed on.
+
+def wide_leaves(value: Any) -> Any:
+    """Return a batch as `widen` does, requiring grad where it did."""
+    return map_tensors(
+        lambda t: widened(t.detach()).requires_grad_(t.requires_grad), value
+    )
+
+
+def map_tensors(change: Callable[[Tensor], Any], value: Any) -> Any:
+    """Return the value with each tensor in it exchanged.
+
+    value: a tensor, or tensors in tuples, lists, mappings (which become
+        dicts) and dataclasses. Anything else is passed on.
     """
     if isinstance(value, Tensor):
-        return widened(value.detach())
+        return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(widen, value))
+        return type(value)(*(map_tensors(change, part) for part in value))
     if isinstance(value, list | tuple):
-        return type(value)(map(widen, value))
+        return type(value)(map_tensors(change, part) for part in value)
     if isinstance(value, Mapping):
-        return {key: widen(part) for key, part in value.items()}
+        return {key: map_tensors(change, value[key]) for key in value}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.init]
-        parts = {name: widen(getattr(value, name)) for name in names}
-        return dataclasses.replace(value, **parts)
+        old = {name: getattr(value, name) for name in names}
+        return dataclasses.replace(value, **map_tensors(change, old))
     return value

@@ -11,9 +11,11 @@ derivative: `self_check` finds those that have not.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .naming import named_parameters
@@ -63,6 +65,7 @@ class GradientGraph:
             found = torch.autograd.grad(
                 loss, self.parameters, create_graph=True, allow_unused=True
             )
+        refuse_once_differentiable([loss, *found])
         # A gradient without a graph does not depend on the parameters:
         # its row of the Hessian is zero.
         self._rows = [
@@ -97,6 +100,43 @@ class GradientGraph:
     def flat_product(self, v: Tensor) -> Tensor:
         """Return Hv for flat real vectors: see `flatten`."""
         return flatten(self.product(unflatten(v, self.parameters)), v)
+
+
+def refuse_once_differentiable(
+    tensors: Sequence[Tensor | None], most: int = 20_000
+) -> None:
+    """Raise DebuggerError if a backward behind these cannot be repeated.
+
+    `autograd.grad` does not tell: such a backward returns constants, or
+    stands beside the way to the inputs, so the second derivative is zero.
+
+    most: nodes to look at: a deeper graph that Python has walked may
+        overflow the C stack when it is freed (torch 2.13).
+    """
+    roots = [t.grad_fn for t in tensors if t is not None and t.grad_fn]
+    seen: dict[int, Any] = {id(node): node for node in roots}
+    waiting: list[Any] = list(seen.values())
+    while waiting and len(seen) < most:
+        node = waiting.pop()
+        backward = getattr(_function_of(node), "backward", None)
+        once = getattr(backward, "__code__", None) is _ONCE
+        if once or type(node).__name__ == "Error":
+            raise DebuggerError(
+                "A custom Function is marked once_differentiable: it has "
+                "no second derivative."
+            )
+        for child, _ in node.next_functions:
+            if child is not None and id(child) not in seen:
+                seen[id(child)] = child
+                waiting.append(child)
+
+
+_ONCE = once_differentiable(lambda ctx: None).__code__
+
+
+def _function_of(node: Any) -> Any:
+    """The custom Function of a node, if it is of one."""
+    return getattr(type(node), "_forward_cls", None)
 
 
 def flatten(tensors: Sequence[Tensor], like: Tensor | None = None) -> Tensor:
@@ -157,8 +197,6 @@ def _advice(text: str) -> str:
             "Fused attention has no second derivative: run the forward "
             "under torch.nn.attention.sdpa_kernel(SDPBackend.MATH)."
         )
-    if "once_differentiable" in text:
-        return "A custom Function is marked once_differentiable."
     if "aot_autograd" in text:
         return (
             "Compiled models have no second derivative: pass the module "

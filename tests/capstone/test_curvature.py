@@ -183,6 +183,26 @@ def test_an_embedding_bag_is_refused_in_one_sentence():
     assert bag.sparse is True
 
 
+def test_once_differentiable_is_refused_and_not_zero():
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sin()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0].cos()
+
+    model = nn.Linear(3, 1)
+    loss = Once.apply(model(torch.ones(1, 3))).sum()
+    first = torch.autograd.grad(loss, model.weight, create_graph=True)
+    assert not first[0].requires_grad  # so that its derivative would pass for zero
+    with pytest.raises(DebuggerError, match="once_differentiable"):
+        compute_hvp(model, loss, [torch.ones_like(p) for p in model.parameters()])
+
+
 def test_hvp_says_what_is_wrong_with_the_loss():
     model = nn.Linear(3, 1)
     v = [torch.ones_like(p) for p in model.parameters()]

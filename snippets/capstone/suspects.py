@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: 0BSD
+"""Where a derivative is wrong, and the likely cause."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .differences import Outcome, PointCheck, dot
+from .problem import FirstOrder, Outputs, gradients
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One entry of a Jacobian that backward gets wrong.
+
+    order: 1: the gradient; 2: the gradient of the gradient.
+    output, variable: their names; the indices are positions in them.
+    analytic: what backward says. numeric: what differences say. Of a
+        complex function they are along a random direction.
+    """
+
+    order: int
+    output: str
+    output_index: tuple[int, ...]
+    variable: str
+    variable_index: tuple[int, ...]
+    analytic: float
+    numeric: float
+
+    def __str__(self) -> str:
+        return (
+            f"d {self.output}{list(self.output_index)} / "
+            f"d {self.variable}{list(self.variable_index)}: "
+            f"backward says {self.analytic:.6g}, differences "
+            f"{self.numeric:.6g}"
+        )
+
+
+def locate(check: PointCheck, outcome: Outcome, order: int) -> Mismatch:
+    """Find one wrong entry by halving, first the inputs, then the outputs.
+
+    Takes about 8 runs of f and one backward for each halving.
+    """
+    n, h = outcome.output, outcome.step
+    u = check.direction(outcome.group)
+    places = [(k, j) for k in u for j in range(u[k].numel())]
+
+    def by_inputs(some: list[Any]) -> float:
+        part = _masked(u, some)
+        return check.compare(n, part, check.sample(part, h))[0]
+
+    ((k, j),) = _halved(places, by_inputs)
+    if not u[k].is_complex():
+        u[k] = torch.full_like(u[k], check.sizes[k])
+    one = _masked(u, [(k, j)])
+    slope = check.sample(one, h).slope[n]
+    v = check.v[n] if slope.is_complex() else torch.ones_like(check.v[n])
+
+    def sides(some: list[Any]) -> tuple[float, float]:
+        w = _masked({0: v}, [(0, i) for i in some])[0]
+        rows = gradients(check.outputs, check.leaves, {n: w}, [n])
+        return dot(rows[k], one[k]), dot(w, slope)
+
+    def by_outputs(some: list[Any]) -> float:
+        left, right = sides(some)
+        return abs(left - right)
+
+    (i,) = _halved(list(range(v.numel())), by_outputs)
+    analytic, numeric = sides([i])
+    return Mismatch(
+        order,
+        n,
+        _index(i, v),
+        check.problem.names[k],
+        _index(j, u[k]),
+        analytic / check.sizes[k],
+        numeric / check.sizes[k],
+    )
+
+
+def _halved(places: list[Any], gap: Any) -> list[Any]:
+    while len(places) > 1:
+        half = len(places) // 2
+        a, b = places[:half], places[half:]
+        places = a if gap(a) >= gap(b) else b
+    return places
+
+
+def _masked(u: Outputs | dict[int, Tensor], some: list[Any]) -> Any:
+    """Keep the entries (key, flat position) of u, and make the rest 0."""
+    kept = {key: torch.zeros_like(u[key]) for key, _ in some}
+    for key, j in some:
+        kept[key].view(-1)[j] = u[key].reshape(-1)[j]
+    return kept
+
+
+def _index(flat: int, like: Tensor) -> tuple[int, ...]:
+    found = []
+    for size in reversed(like.shape):
+        found.append(flat % size)
+        flat //= size
+    return tuple(reversed(found))
+
+
+def first_order_cause(check: PointCheck, outcome: Outcome) -> str:
+    """Say what kind of error explains the numbers, "" if none does."""
+    n, group = outcome.output, outcome.group
+    rows = [check.rows[n][k] for k in group]
+    if any(not row.isfinite().all() for row in rows):
+        return "backward gives NaN or inf where the function is smooth."
+    if not any(row.any() for row in rows):
+        if not check.outputs[n].requires_grad:
+            return (
+                "the output is cut off from its inputs: detach(), .data, "
+                "item(), NumPy or no_grad inside the function."
+            )
+        return (
+            "backward gives zero or None for it, or the function cuts it "
+            "off: detach(), .data, item(), NumPy or no_grad."
+        )
+    if _conjugate_explains(check, n, group):
+        return (
+            "a complex conjugate is missing: backward has to return "
+            "grad_output times the conjugate of the derivative."
+        )
+    ratio = _ratio(check, n, group)
+    if ratio is not None:
+        return f"backward is off by a constant factor: {ratio:.6g} is missing."
+    return ""
+
+
+def _conjugate_explains(
+    check: PointCheck, n: str, group: tuple[int, ...]
+) -> bool:
+    if not check.value[n].is_complex():
+        return False
+    v = {n: check.v[n].real.to(check.v[n].dtype)}
+    rows = gradients(check.outputs, check.leaves, v, [n])
+    u = check.direction(group)
+    sample = check.sample(u, check.steps[0])
+    numeric = dot(v[n], sample.slope[n])
+    turned = sum(dot(rows[k].conj(), w) for k, w in u.items())
+    return abs(numeric - turned) <= 1e-4 * abs(numeric)
+
+
+def _ratio(check: PointCheck, n: str, group: tuple[int, ...]) -> float | None:
+    """The numeric over the analytic side, if it is always the same."""
+    found = []
+    for _ in range(3):
+        u = check.direction(group)
+        sample = check.sample(u, check.steps[0])
+        analytic = sum(dot(check.rows[n][k], w) for k, w in u.items())
+        if not analytic:
+            return None
+        found.append(dot(check.v[n], sample.slope[n]) / analytic)
+    spread = max(found) - min(found)
+    return found[0] if spread <= 1e-5 * abs(found[0]) else None
+
+
+def second_order_cause(first: FirstOrder, check: PointCheck) -> str:
+    """Look for what a custom Function kept from its forward."""
+    here = _kept(first, first.values)
+    draws = torch.Generator().manual_seed(1)
+    moved = [_nudged(v, draws) for v in first.values]
+    there = _kept(first, moved)
+    for (name, what, a), (_, _, b) in zip(here, there, strict=False):
+        if a.shape != b.shape or not torch.equal(a, b):
+            return (
+                f"an intermediate was saved: {name} keeps {what}, computed "
+                "in its forward from the inputs, so the second derivative "
+                "takes it as a constant. Save the inputs and compute it "
+                "again in backward."
+            )
+    if not any(t.requires_grad for t in check.outputs.values()):
+        return (
+            "the backward is not recorded: detach(), .data, NumPy or "
+            "no_grad in it."
+        )
+    return ""
+
+
+def _nudged(value: Tensor, draws: torch.Generator) -> Tensor:
+    step = torch.rand(value.shape, generator=draws).to(value)
+    return value + 1e-3 * (value.abs() + 1e-2) * step
+
+
+def _kept(
+    first: FirstOrder, values: list[Tensor]
+) -> list[tuple[str, str, Tensor]]:
+    """What custom Functions keep and autograd takes as a constant."""
+    _, outputs = first.run(values, record=True)
+    found = []
+    waiting: list[Any] = [t.grad_fn for t in outputs.values() if t.grad_fn]
+    seen = {id(node): node for node in waiting}
+    while waiting and len(seen) < 10_000:
+        node = waiting.pop()
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            found += _of_node(node)
+        for child, _ in node.next_functions:
+            if child is not None and id(child) not in seen:
+                seen[id(child)] = child
+                waiting.append(child)
+    return found
+
+
+def _of_node(node: Any) -> list[tuple[str, str, Tensor]]:
+    name = type(node).__name__.removesuffix("Backward")
+    kept = {
+        f"saved tensor {k}": t
+        for k, t in enumerate(node.saved_tensors)
+        if t is not None
+    }
+    for key, value in vars(node).items():
+        if isinstance(value, Tensor):
+            kept[f"ctx.{key}"] = value
+    return [
+        (name, what, t.detach().clone())
+        for what, t in kept.items()
+        if not t.requires_grad and (t.is_floating_point() or t.is_complex())
+    ]
