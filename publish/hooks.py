@@ -8,6 +8,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import get_toc
 
 from doccheck import checks
 from doccheck.page import Page as Source
@@ -15,7 +16,7 @@ from doccheck.project import Project
 from publish import editions
 from publish.cells import address
 from publish.gallery import fresh
-from publish.notebooks import dress
+from publish.notebooks import contents, dress
 from publish.places import BuildStopped, project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
@@ -83,6 +84,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """A notebook repeats its page, so the search leaves it out."""
     if page.file.src_uri.endswith(".ipynb"):
         page.meta["search"] = {"exclude": True}
+        page.toc = get_toc(contents(html))
     return html
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from typing import Any
 
 from publish.katex import typeset
 
@@ -23,6 +24,7 @@ GONE = re.compile(
 CODE = re.compile(r'<div class="highlight-ipynb hl-python"><pre>(.*?)</pre></div>', re.DOTALL)
 SCROLLS = re.compile(r' tabindex="0"')
 ANCHOR = re.compile(r'<a class="anchor-link" href="(#[^"]*)">¶</a>')
+HEADING = re.compile(r'<h(?P<level>[1-6]) id="(?P<id>[^"]+)">(?P<text>.*?)</h(?P=level)>', re.DOTALL)
 PIECE = re.compile(r"(<(code|pre)\b.*?</\2>|<[^>]+>)", re.DOTALL)
 MATH = re.compile(r"\$\$(?P<display>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$", re.DOTALL)
 
@@ -30,6 +32,21 @@ MATH = re.compile(r"\$\$(?P<display>.+?)\$\$|\$(?P<inline>[^$\n]+?)\$", re.DOTAL
 def dress(page: str) -> str:
     """The HTML of a notebook's page; everything outside its article stays."""
     return ARTICLE.sub(lambda article: _math(_cells(article[0])), page, count=1)
+
+
+def contents(page: str) -> list[Any]:
+    """The headings as the table of contents wants them. mkdocs-jupyter leaves the code out of a heading's name, and of
+    the address that it then leads to."""
+    top: list[dict[str, Any]] = []
+    above: list[dict[str, Any]] = []
+    for heading in HEADING.finditer(page):
+        name = " ".join(re.sub(r"<[^>]+>", "", ANCHOR.sub("", heading["text"])).split())
+        found: dict[str, Any] = {"level": int(heading["level"]), "id": heading["id"], "name": name, "children": []}
+        while above and above[-1]["level"] >= found["level"]:
+            above.pop()
+        (above[-1]["children"] if above else top).append(found)
+        above.append(found)
+    return top
 
 
 def _cells(article: str) -> str:

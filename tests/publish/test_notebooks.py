@@ -3,7 +3,7 @@
 import pytest
 
 from publish.katex import FormulaError
-from publish.notebooks import dress
+from publish.notebooks import contents, dress
 
 CELL = """\
 <div class="jp-InputPrompt jp-InputArea-prompt">In [2]:</div>
@@ -41,6 +41,18 @@ def test_math_is_typeset_in_text_and_not_in_code() -> None:
 def test_a_bad_formula_is_an_error() -> None:
     with pytest.raises(FormulaError):
         dress(page("<p>$\\frac{$</p>"))
+
+
+def test_contents_lead_to_the_headings() -> None:
+    link = '<a class="anchor-link" href="#a">¶</a>'
+    found = contents(
+        f'<h1 id="lab">Lab</h1><h2 id="id-is-no-name"><code>id()</code> is no name{link}</h2><h3 id="b">B &amp; b</h3>'
+        '<h2 id="c">C</h2>'
+    )
+    assert [heading["id"] for heading in found] == ["lab"]
+    first, second = found[0]["children"]
+    assert (first["id"], first["name"], second["name"]) == ("id-is-no-name", "id() is no name", "C")
+    assert [heading["name"] for heading in first["children"]] == ["B &amp; b"]
 
 
 def test_headings_keep_their_links() -> None:
