@@ -30,6 +30,13 @@ UNREACHABLE = """() => [...document.querySelectorAll(".highlight pre, .math, .md
   .map(box => box.outerHTML.slice(0, 120))"""
 
 
+# What printed text scrolls only because its label takes a part of the line.
+CROWDED = """() => [...document.querySelectorAll(".run-out")].filter(box => {
+  const pre = box.querySelector("pre");
+  return pre.scrollWidth > pre.clientWidth && pre.scrollWidth <= box.clientWidth;
+}).map(box => box.textContent.trim().slice(0, 120))"""
+
+
 def test_answers_quietly_lightly_and_without_jumping(visit, path):
     """No complaint, no other host, at most 260 KB gzipped on a first visit, nothing that moves while it loads."""
     visit.page.add_init_script(
@@ -117,6 +124,7 @@ def test_nothing_scrolls_sideways_but_its_own_box(visit, path):
         assert visit.page.evaluate("document.scrollingElement.scrollWidth") <= width
         assert visit.page.evaluate(TOO_WIDE) == [], f"at {width} px"
         assert visit.page.evaluate(UNREACHABLE) == [], f"at {width} px"
+        assert visit.page.evaluate(CROWDED) == [], f"at {width} px"
 
 
 @pytest.mark.visiting(java_script_enabled=False)
@@ -146,5 +154,7 @@ def test_prints_light_and_whole(visit, path):
     )
     assert visit.page.evaluate("getComputedStyle(document.querySelector('article h1')).color") == "rgb(27, 31, 36)"
     assert visit.page.locator(".md-code__button").locator("visible=true").count() == 0
+    folded = "[...document.querySelectorAll('article details > :not(summary)')].filter(part => !part.checkVisibility())"
+    assert visit.page.evaluate(f"{folded}.map(part => part.textContent.slice(0, 90))") == []
     cut = "[...document.querySelectorAll('article pre')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
     assert visit.page.evaluate(cut) == 0
