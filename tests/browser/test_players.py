@@ -21,6 +21,36 @@ CUT = """() => [...document.querySelectorAll("svg.art")].filter(svg => svg.check
   }).map(part => part.outerHTML.slice(0, 90));
 })"""
 
+# Contrast of each text and line of the drawings with what it stands on. axe does not judge SVG. What is not there yet
+# is faded on purpose, and the sentence of its step says so.
+FAINT = """() => {
+  const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d");
+  const light = colour => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(part => {
+      const c = part / 255;
+      return c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+    });
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const contrast = (one, two) => {
+    const [dark, bright] = [light(one), light(two)].sort((a, b) => a - b);
+    return (bright + .05) / (dark + .05);
+  };
+  const page = getComputedStyle(document.body).backgroundColor;
+  const found = [];
+  for (const part of document.querySelectorAll("svg.art text, svg.art .line")) {
+    if (part.closest(".later") || !part.checkVisibility()) continue;
+    const style = getComputedStyle(part), leaf = part.closest(".leaf")?.querySelector("rect");
+    const words = part.matches("text");
+    const on = leaf ? getComputedStyle(leaf).fill : page;
+    const ratio = contrast(words ? style.fill : style.stroke, on);
+    if (ratio < (words ? 4.5 : 3)) found.push(`${ratio.toFixed(1)}: ${part.outerHTML.slice(0, 90)}`);
+  }
+  return [...new Set(found)];
+}"""
+
 
 def pages_with(site, sign):
     return [path for path in site.pages if sign in (site.folder / path / "index.html").read_text(encoding="utf-8")]
@@ -199,6 +229,16 @@ def test_text_of_figures_is_readable_and_whole(visit, site):
             sizes = visit.page.evaluate(TEXT)
             assert sizes and min(sizes) >= 11.95, (path, width, sizes)
             assert visit.page.evaluate(CUT) == [], (path, width)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_stand_out_from_the_page(visit, site, scheme):
+    visit.page.emulate_media(color_scheme=scheme)
+    for path in pages_with(site, 'class="art '):
+        visit.open(path)
+        visit.page.evaluate("document.querySelectorAll('.player li').forEach(li => { li.dataset.now = '' })")
+        visit.settle()
+        assert visit.page.evaluate(FAINT) == [], path
 
 
 def test_every_figure_has_words(visit, site):
