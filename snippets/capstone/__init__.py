@@ -8,3 +8,8 @@
 
 The folder needs torch and the standard library, and can be copied.
 """
+
+from .outputs import DebuggerError
+from .suite import AutogradDebuggerSuite
+
+__all__ = ["AutogradDebuggerSuite", "DebuggerError"]

@@ -1,0 +1,184 @@
+"""Every method leaves everything as it was: on random small models and batches, and also when it is interrupted."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from snippets.capstone import AutogradDebuggerSuite, DebuggerError
+from tests.capstone.models import CASES
+from tests.capstone.same import differences, photo
+
+METHODS = ["profile_graph", "profile_gradient_flow", "verify_curvature", "find_anomalies", "compute_hvp"]
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> Iterator[None]:
+    torch.manual_seed(0)
+    yield
+
+
+class Interrupt(BaseException):
+    """Like Ctrl-C."""
+
+
+def call(suite: AutogradDebuggerSuite, method: str, inputs: Any, targets: Any) -> Any:
+    if method == "compute_hvp":
+        parameters = [p for p in suite.model.parameters() if p.requires_grad]
+        loss = suite.loss_fn(suite.model(inputs), targets)
+        return suite.compute_hvp(loss, [torch.ones_like(p) for p in parameters])
+    options = {"max_products": 3, "samples": 2} if method == "verify_curvature" else {}
+    return getattr(suite, method)(inputs, targets, **options)
+
+
+def exists(method: str) -> bool:
+    if method != "find_anomalies":
+        return True
+    import importlib.util
+
+    return importlib.util.find_spec("snippets.capstone.anomalies") is not None
+
+
+PARTS: dict[str, Callable[[], nn.Module]] = {
+    "tanh": nn.Tanh,
+    "relu": lambda: nn.ReLU(inplace=True),
+    "dropout": lambda: nn.Dropout(0.4),
+    "batch norm": lambda: nn.BatchNorm1d(4),
+    "layer norm": lambda: nn.LayerNorm(4),
+    "frozen": lambda: nn.Linear(4, 4).requires_grad_(False),
+    "linear": lambda: nn.Linear(4, 4),
+    "normed": lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
+    "tied": lambda: (lambda one: nn.Sequential(one, nn.Sigmoid(), one))(nn.Linear(4, 4)),
+}
+
+
+def build(parts: list[str], training: bool, odd: set[str]) -> nn.Module:
+    layers = [nn.Linear(3, 4), *(PARTS[part]() for part in parts), nn.Linear(4, 2)]
+    model = nn.Sequential(*layers).train(training)
+    if "grad" in odd:
+        for p in model.parameters():
+            p.grad = torch.ones_like(p) if p.requires_grad else None
+    if "hooks" in odd:
+        model[0].weight.register_hook(lambda g: g * 2)
+        model[0].register_forward_hook(lambda *a: None)
+        model[-1].weight.register_post_accumulate_grad_hook(lambda p: p.data.zero_())
+    if "mixed modes" in odd:
+        model[0].eval()
+    return model
+
+
+random_models = {
+    "parts": st.lists(st.sampled_from(sorted(PARTS)), max_size=4),
+    "training": st.booleans(),
+    "odd": st.sets(st.sampled_from(["grad", "hooks", "mixed modes"])),
+    "rows": st.integers(2, 4),
+    "interrupt": st.sampled_from(["", "", "criterion", "forward", "backward"]),
+    "seed": st.integers(0, 2**20),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(**random_models)
+def test_every_method_leaves_everything_as_it_was(
+    method: str, parts: list[str], training: bool, odd: set[str], rows: int, interrupt: str, seed: int
+) -> None:
+    if not exists(method):
+        pytest.skip("anomalies.py is not there yet")
+    torch.manual_seed(seed)
+    model = build(parts, training, odd)
+    inputs, targets = torch.randn(rows, 3), torch.randn(rows, 2)
+
+    def criterion(output: Tensor, targets: Tensor) -> Tensor:
+        if interrupt == "criterion":
+            raise Interrupt
+        if interrupt == "backward":
+            output.register_hook(stop)
+        return F.mse_loss(output, targets)
+
+    def stop(*given: Any) -> None:
+        raise Interrupt
+
+    if interrupt == "forward":
+        model[-1].register_forward_pre_hook(stop)
+    suite = AutogradDebuggerSuite(model, criterion)
+    if method == "compute_hvp":  # its forward is the caller's, who leaves traces
+        model.eval()
+        if "normed" in parts:
+            return
+    before = photo(model, inputs, targets)
+    try:
+        call(suite, method, inputs, targets)
+    except Interrupt:
+        assert interrupt
+    except DebuggerError as error:
+        assert "\n" not in str(error)
+    assert differences(before, photo(model, inputs, targets)) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("method", ["profile_graph", "profile_gradient_flow"])
+def test_reports_are_frozen_and_json_and_text(method: str, name: str) -> None:
+    model, inputs, targets, criterion = CASES[name]()
+    report = call(AutogradDebuggerSuite(model, criterion), method, inputs, targets)
+    assert dataclasses.is_dataclass(report)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.notes = ()
+    json.dumps(report.to_dict(), allow_nan=False)
+    assert len(str(report).splitlines()) > 1
+
+
+def test_a_criterion_of_the_call_wins_over_that_of_the_suite() -> None:
+    suite = AutogradDebuggerSuite(nn.Linear(2, 1), nn.MSELoss())
+    x, y = torch.ones(3, 2), torch.zeros(3, 1)
+    assert "MseLossBackward0" in suite.profile_graph(x, y).ops
+    assert "L1LossBackward0" not in suite.profile_graph(x, y, F.l1_loss).ops
+    assert "AbsBackward0" in suite.profile_graph(x, y, F.l1_loss).ops
+
+
+def test_the_monitor_of_the_suite() -> None:
+    model = nn.Linear(2, 1)
+    told: list[Any] = []
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with AutogradDebuggerSuite(model).monitor(every=1, on_anomaly=told.append, exploding=1e-3) as watch:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert watch.report().anomaly_count == len(told) == 2
+
+
+def test_the_interface_is_the_one_that_was_promised() -> None:
+    names = {
+        "profile_graph": ["inputs", "targets", "criterion"],
+        "profile_gradient_flow": ["inputs", "targets", "criterion"],
+        "compute_hvp": ["loss", "v"],
+        "verify_curvature": ["inputs", "targets", "criterion"],
+        "check_derivatives": ["module_or_function", "inputs"],
+        "find_anomalies": ["inputs", "targets", "criterion"],
+        "monitor": ["every", "on_anomaly"],
+    }
+    for name, expected in names.items():
+        given = list(inspect.signature(getattr(AutogradDebuggerSuite, name)).parameters)
+        assert given[1 : len(expected) + 1] == expected
+        assert inspect.getdoc(getattr(AutogradDebuggerSuite, name))
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"no torch\.nn\.Module but function"):
+        AutogradDebuggerSuite(F.relu)
+
+
+@pytest.mark.parametrize("method", ["profile_graph", "profile_gradient_flow", "verify_curvature"])
+def test_one_clear_sentence_for_a_batch_that_does_not_fit(method: str) -> None:
+    suite = AutogradDebuggerSuite(nn.Linear(2, 1), nn.MSELoss())
+    with pytest.raises(DebuggerError) as caught:
+        getattr(suite, method)(torch.ones(3, 7), torch.ones(3, 1))
+    assert "tensor (3, 7) float32" in str(caught.value)
+    assert "\n" not in str(caught.value)
