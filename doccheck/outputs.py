@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 from decimal import Decimal, InvalidOperation
+from numbers import Integral
 from typing import Any
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?j?(?!\.?\w)")
@@ -23,6 +24,9 @@ WARNING = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]*Warning: ", re.MULTILINE)
 EXACT_DIGITS = 3
 TENSOR = re.compile(r"\btensor\(")
 TOKEN = re.compile(rf"{NUMBER.pattern}|\w+|[^\w\s]")
+WIDTH = 200  # of a value in a report
+LONG = 2000  # of a line of a difference
+LINES = 60  # of a difference
 MISSING = "\0"  # stands for a unit that the other text lacks
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
 
@@ -44,7 +48,8 @@ def normalise(text: str, device: str = "cpu") -> str:
     if device.startswith("cuda"):
         text = CUDA_DEVICE.sub("", text)
     text = _tensors(ADDRESS.sub("0x…", text))
-    return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    lines = [line.rstrip().expandtabs(4) for line in text.split("\n")]  # tabs as Markdown shows them
+    return "\n".join(lines).strip("\n")
 
 
 def _tensors(text: str) -> str:
@@ -123,19 +128,15 @@ def same_shape(expected: str, printed: str, device: str = "cpu") -> bool:
 def same_value(shown: str, value: Any) -> bool:
     """Whether a number in prose is the value: whole numbers exactly, decimals as the value rounds to them."""
     text = shown.replace(",", "") if THOUSANDS.fullmatch(shown) else shown
-    if isinstance(value, bool) or not NUMBER.fullmatch(text):
+    number = _number(value) if _is_real(text) else None
+    if number is None:
         return str(value) == shown
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value) == shown
-    if math.isnan(number) or math.isinf(number):
+    if not _is_finite(number):
         return False
-    mantissa = text.lower().partition("e")[0]
-    if "." not in mantissa and "e" not in text.lower():
+    if "." not in text and "e" not in text.lower():
         return Decimal(text) == Decimal(number)
     style = "e" if "e" in text.lower() else "f"
-    rounded = f"{number:.{_decimals(text.lower())}{style}}"
+    rounded = _format(number, f".{_decimals(text.lower())}{style}")
     return Decimal(rounded) == Decimal(text) or (
         significant_digits(text) > EXACT_DIGITS and abs(Decimal(rounded) - Decimal(text)) <= _unit(text.lower())
     )
@@ -144,19 +145,42 @@ def same_value(shown: str, value: Any) -> bool:
 def value_text(shown: str, value: Any) -> str:
     """How the prose would write this value, in the style of what it shows now."""
     text = shown.replace(",", "")
-    if isinstance(value, bool) or not NUMBER.fullmatch(text):
-        return str(value)
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
+    number = _number(value) if _is_real(text) else None
+    if number is None or not _is_finite(number):
         return str(value)
     decimals = _decimals(text.lower())
     if "e" in text.lower():
-        return f"{number:.{decimals}e}"
+        return _format(number, f".{decimals}e")
     comma = "," if THOUSANDS.fullmatch(shown) else ""
     if decimals:
-        return f"{number:{comma}.{decimals}f}"
+        return _format(number, f"{comma}.{decimals}f")
     return f"{int(number):{comma}}" if number == int(number) else f"{number:{comma}.4g}"
+
+
+def _is_real(text: str) -> bool:
+    return NUMBER.fullmatch(text) is not None and not text.endswith("j")
+
+
+def _number(value: Any) -> int | float | None:
+    """The value as a number, whole ones exact; None where it is none, or a truth or a complex number."""
+    try:
+        value = value.item() if hasattr(value, "item") else value  # of torch and NumPy: exact, and no warning
+        if isinstance(value, bool):
+            return None
+        return int(value) if isinstance(value, Integral) else float(value)
+    except Exception:
+        return None
+
+
+def _is_finite(number: int | float) -> bool:
+    return isinstance(number, int) or math.isfinite(number)
+
+
+def _format(number: int | float, spec: str) -> str:
+    try:
+        return format(number, spec)
+    except OverflowError:  # a whole number beyond all floats
+        return format(Decimal(number), spec)
 
 
 def units(text: str) -> list[str]:
@@ -190,8 +214,28 @@ def diff(expected: str, printed: str, device: str = "cpu") -> list[str]:
             lines += [f"  {line}" for line in shown.split("\n")]
             continue
         old, new = (text.split("\n") if text != MISSING else [] for text in (shown, got))
-        lines += [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
-    return [line.rstrip() for line in lines]
+        if max(map(len, old + new)) > LONG:
+            lines += [f"- {line}" for line in old] + [f"+ {line}" for line in new]
+        else:
+            lines += [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
+    return shortened([line.rstrip() for line in lines])
+
+
+def brief(text: str) -> str:
+    """One line of a report, however long what it says."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= WIDTH else f"{line[:WIDTH]}…"
+
+
+def shortened(lines: list[str]) -> list[str]:
+    """A difference that can be read: where it starts, and how much more there is."""
+    start = next((i for i, line in enumerate(lines) if line[:2] in ("- ", "+ ", "-", "+")), 0)
+    first = 0 if len(lines) <= LINES else max(start - 3, 0)
+    shown = lines[first:][:LINES]
+    shown = [line if len(line) <= LONG else f"{line[:LONG]}… ({len(line)} characters)" for line in shown]
+    before = [f"  … {first} lines that are the same"] if first else []
+    left = len(lines) - first - len(shown)
+    return before + shown + ([f"  … and {left} lines more"] if left else [])
 
 
 def first_difference(shown: str, printed: str, device: str = "cpu", varies: bool = False) -> int:

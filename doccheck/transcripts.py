@@ -61,7 +61,7 @@ def check(block: Block, output: Output, device: str) -> Failure | None:
     printed = output.text(shown_error_lines(block, output) or None)
     if transcript is None:
         verb = "warns" if outputs.WARNING.match(printed) else "prints"
-        details = [f"+ {line}" for line in printed.split("\n")]
+        details = outputs.shortened([f"+ {line}" for line in printed.split("\n")])
         hint = f"add a ```text fence with this directly under {block.fence.end}, or run: {update}"
         return Failure(block.place, f"this block {verb}, and has no transcript", details, hint, mendable=True)
     expected = outputs.error_name(transcript.text)
