@@ -5,41 +5,48 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from doccheck import outputs
 
 
+class _Bytes(io.BytesIO):
+    """What was written can be read after a page closed its `sys.stdout`."""
+
+    def close(self) -> None:
+        pass
+
+
 class Written:
+    """One stream for all of a page: what keeps it, such as a log handler, writes into the block that runs."""
+
     def __init__(self) -> None:
-        self.bytes = io.BytesIO()
-        self.stream = io.TextIOWrapper(self.bytes, "utf-8", newline="\n", write_through=True)
+        self.bytes = _Bytes()
+        self.stdout: TextIO = io.TextIOWrapper(self.bytes, "utf-8", newline="\n", write_through=True)
+        self.show: Callable[..., None] = self._show
+
+    def _show(self, message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        self.warn(f"{category.__name__}: {outputs.TRIGGERED.sub('', str(message))}")
 
     def warn(self, text: str) -> None:
         if self.bytes.getvalue()[-1:] not in (b"", b"\n"):
-            self.stream.write("\n")
-        self.stream.write(text.rstrip() + "\n")
+            self.bytes.write(b"\n")
+        self.bytes.write((text.rstrip() + "\n").encode("utf-8", errors="replace"))
 
     def getvalue(self) -> str:
         return self.bytes.getvalue().decode("utf-8", errors="replace")
 
-
-@contextmanager
-def recorded() -> Iterator[Written]:
-    """What goes to `sys.stdout` and what warns, in the order in which it happens."""
-    before: TextIO = sys.stdout
-    show = warnings.showwarning
-    written = Written()
-    sys.stdout = written.stream
-
-    def showwarning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        written.warn(f"{category.__name__}: {outputs.TRIGGERED.sub('', str(message))}")
-
-    warnings.showwarning = showwarning
-    try:
-        yield written
-    finally:
-        sys.stdout = before
-        warnings.showwarning = show
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """What goes to `sys.stdout` and what warns, in the order in which it happens; what was there before is gone."""
+        before: tuple[TextIO, Any] = sys.stdout, warnings.showwarning
+        self.bytes.seek(0)
+        self.bytes.truncate()
+        sys.stdout, warnings.showwarning = self.stdout, self.show
+        try:
+            yield
+        finally:
+            self.stdout, self.show = sys.stdout, warnings.showwarning  # a page may put its own there, for all of it
+            sys.stdout, warnings.showwarning = before

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
+import decimal
 import gc
 import locale
 import logging
+import math
 import os
+import pdb
 import random
 import signal
 import sys
@@ -22,7 +26,11 @@ from typing import Any
 import numpy
 import torch
 from torch.nn.modules import module as nn_module
+from torch.utils._device import DeviceContext
 
+# What a page may patch by hand, say to count calls.
+PATCHED: list[Any] = [builtins, math, random, numpy, torch, torch.Tensor, torch.autograd, torch.autograd.Function]
+PATCHED += [torch.autograd.graph, torch.func, torch.nn, torch.nn.Module, torch.nn.functional, torch.utils.checkpoint]
 # Hooks that apply to every module of the process live in these dictionaries.
 GLOBAL_HOOKS = [name for name in vars(nn_module) if name.startswith("_global_") and name.endswith(("hooks", "kwargs"))]
 
@@ -147,7 +155,10 @@ def _pyplot() -> Callable[[], None]:
 
 
 def _handlers() -> Callable[[], None]:
+    """Logging starts as in a script: pytest's handlers would turn `basicConfig` into nothing."""
     level, handlers = logging.root.level, list(logging.root.handlers)
+    logging.root.setLevel(logging.WARNING)
+    logging.root.handlers.clear()
 
     def restore() -> None:
         logging.root.setLevel(level)
@@ -187,6 +198,66 @@ def _saved_tensor_hooks() -> Callable[[], None]:
     return restore
 
 
+def _modes() -> Callable[[], None]:
+    """Modes of torch that were entered and not left. The default device is one of them, and has its own setting."""
+    dispatch: Any = torch.utils._python_dispatch
+    overrides: Any = torch.overrides
+    calls, operations = torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
+
+    def restore() -> None:
+        while torch._C._len_torch_dispatch_stack() > operations:
+            dispatch._pop_mode()
+        popped = [overrides._pop_mode() for _ in range(torch._C._len_torch_function_stack() - calls)]
+        for mode in reversed(popped):
+            if isinstance(mode, DeviceContext):
+                overrides._push_mode(mode)
+
+    return restore
+
+
+def _dual_levels() -> Callable[[], None]:
+    forward_ad: Any = torch.autograd.forward_ad
+    level = forward_ad._current_level
+
+    def restore() -> None:
+        while forward_ad._current_level > level:
+            forward_ad.exit_dual_level()
+
+    return restore
+
+
+def _autocast() -> Callable[[], None]:
+    saved = [(name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in ("cpu", "cuda")]
+
+    def restore() -> None:
+        for name, enabled, dtype in saved:
+            torch.set_autocast_enabled(name, enabled)
+            torch.set_autocast_dtype(name, dtype)
+
+    return restore
+
+
+def _patches() -> Callable[[], None]:
+    """What a page put in the place of a function or method; modules that were imported meanwhile stay."""
+    saved = [(owner, dict(vars(owner))) for owner in PATCHED]
+
+    def restore() -> None:
+        for owner, before in saved:
+            now = dict(vars(owner))
+            for name, value in now.items():
+                private = isinstance(owner, ModuleType) and name.startswith("_")
+                if private or value is before.get(name) or isinstance(value, ModuleType):
+                    continue
+                if name in before:
+                    setattr(owner, name, before[name])
+                else:
+                    delattr(owner, name)
+            for name in before.keys() - now.keys():
+                setattr(owner, name, before[name])
+
+    return restore
+
+
 def _default_device() -> Callable[[], None]:
     def restore() -> None:
         torch.set_default_device(None)
@@ -197,6 +268,11 @@ def _default_device() -> Callable[[], None]:
 def _set_threads(count: int) -> None:
     if torch.get_num_threads() != count:  # setting it again starts the pool anew
         torch.set_num_threads(count)
+
+
+def _flushes_denormals() -> bool:
+    """Torch can be told, and not asked."""
+    return (torch.full((1,), 1e-40, dtype=torch.float32, device="cpu") * 1).item() == 0
 
 
 def _signal_handlers() -> Callable[[], None]:
@@ -240,7 +316,18 @@ SETTINGS: list[Callable[[], Callable[[], Any]]] = [
     _setting(gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     _setting(gc.get_threshold, lambda threshold: gc.set_threshold(*threshold)),
     _setting(lambda: list(gc.callbacks), lambda value: gc.callbacks.__setitem__(slice(None), value)),
-    _attributes(sys, "stdout", "stderr", "stdin", "excepthook", "displayhook", "unraisablehook"),
+    _attributes(sys, "stdout", "stderr", "stdin", "excepthook", "displayhook", "unraisablehook", "breakpointhook"),
+    _attributes(threading, "excepthook"),
+    _attributes(pdb, "set_trace"),
+    _attributes(torch.utils.checkpoint, "_enable_checkpoint_early_stop"),
+    _setting(
+        torch.__future__.get_swap_module_params_on_conversion, torch.__future__.set_swap_module_params_on_conversion
+    ),
+    _setting(_flushes_denormals, torch.set_flush_denormal),
+    _setting(torch._C._check_sparse_tensor_invariants, torch._C._set_check_sparse_tensor_invariants),
+    _attributes(os, "_exit", "execv", "execve", "abort"),
+    _setting(lambda: decimal.getcontext().copy(), decimal.setcontext),
+    _setting(sys.getswitchinterval, sys.setswitchinterval),
     _setting(lambda: list(sys.argv), lambda value: sys.argv.__setitem__(slice(None), value)),
     _setting(lambda: locale.setlocale(locale.LC_ALL), lambda value: locale.setlocale(locale.LC_ALL, value)),
     _handlers,
@@ -248,6 +335,10 @@ SETTINGS: list[Callable[[], Callable[[], Any]]] = [
     _pyplot,
     _environment,
     _signal_handlers,
+    _autocast,
+    _dual_levels,
+    _patches,
+    _modes,  # put back first: they take part in every call of torch
 ]
 
 
@@ -257,22 +348,19 @@ def fresh(device: str, seed: int, argv: list[str] | None = None) -> Iterator[Pat
 
     Warnings are always shown while it lasts. Everything is put back afterwards, also after an error.
     """
-    undo = [save() for save in SETTINGS]
-    cwd = Path.cwd()
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="page-") as folder:
-        try:
-            show_warnings()
-            torch.set_warn_always(True)
-            torch.set_default_device(None if device == "cpu" else device)
-            seed_everything(seed)
-            if argv is not None:
-                sys.argv[:] = argv
-            os.chdir(folder)
-            yield Path(folder)
-        finally:
-            os.chdir(cwd)
-            for restore in reversed(undo):
-                restore()
+    folders = tempfile.TemporaryDirectory(prefix="page-")
+    with warnings.catch_warnings(), folders as folder, contextlib.ExitStack() as undo:
+        for save in SETTINGS:
+            undo.callback(save())
+        undo.callback(os.chdir, Path.cwd())
+        show_warnings()
+        torch.set_warn_always(True)
+        torch.set_default_device(None if device == "cpu" else device)
+        seed_everything(seed)
+        if argv is not None:
+            sys.argv[:] = argv
+        os.chdir(folder)
+        yield Path(folder)
 
 
 def show_warnings() -> None:

@@ -6,13 +6,16 @@ import __future__ as futures
 import builtins
 import hashlib
 import io
+import os
+import pdb
 import signal
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import thread as pools
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +23,11 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from doccheck import console, names, outputs, script, transcripts
-from doccheck.capture import recorded
+from doccheck.capture import Written
 from doccheck.failures import Failure, Reader
 from doccheck.isolation import fresh
 from doccheck.page import Block, Page, Value
-from doccheck.places import Problem
+from doccheck.places import Place, Problem
 from doccheck.project import Project
 from doccheck.transcripts import Output
 
@@ -32,6 +35,8 @@ FUTURE_FLAGS = 0
 for _name in futures.all_feature_names:
     FUTURE_FLAGS |= getattr(futures, _name).compiler_flag
 BLOCK_SECONDS = 60.0  # a page has a budget of five
+AGAIN_SECONDS = 1.0  # a block that catches everything is stopped again
+THREAD_SECONDS = 2.0  # for a thread that is about to end
 FORBIDDEN_CALLS = {"set_num_interop_threads": "it cannot be undone for the pages that follow"}
 
 
@@ -69,6 +74,10 @@ def page_seed(base: int, name: str) -> int:
 
 class _TooLong(BaseException):
     """A block that would keep everybody waiting."""
+
+
+class _ProcessEnd(BaseException):
+    """A block that would end the run, and with it every page that is left."""
 
 
 class _InputAsked(BaseException):
@@ -114,6 +123,9 @@ class _Runner:
         self.edition = edition
         self.path = path
         self.reader = Reader(project, edition, path)
+        self.place = Place(page.name, 1)  # of the step that runs
+        self.written = Written()
+        self.lost: list[Failure] = []  # errors that no block can catch: in threads and finalisers
         self.flags = 0
         self.interrupted = False
 
@@ -127,6 +139,11 @@ class _Runner:
     def run(self, steps: list[Block | Value], results: dict[str, Result], mend: bool) -> None:
         sys.path.insert(0, str(self.project.root))
         sys.stdin = _NoInput()
+        sys.breakpointhook = pdb.set_trace = _no_breakpoint
+        sys.unraisablehook = threading.excepthook = self._lose
+        for name in ("_exit", "execv", "execve", "abort"):
+            setattr(os, name, _kept_alive(name, getattr(os, name)))
+        process, threads = os.getpid(), set(threading.enumerate())
         main = self.module()
         sys.modules["__main__"] = main
         if threading.current_thread() is threading.main_thread():
@@ -138,6 +155,11 @@ class _Runner:
                 continue
             start = time.perf_counter()
             result = self._step(step, main)
+            if os.getpid() != process:
+                os._exit(0)  # a child that the block forked, and that has run to the block's end
+            if step is self.page.steps[-1] and result.failure is None:
+                result.failure = self._unfinished(step, threads)
+                result.outcome = "failed" if result.failure else result.outcome
             result.seconds = time.perf_counter() - start
             results[step.id] = result
             if result.failure is not None and not (mend and result.failure.mendable):
@@ -150,7 +172,28 @@ class _Runner:
         self.interrupted = True
         raise KeyboardInterrupt
 
+    def _lose(self, lost: Any) -> None:
+        """Take an error of a thread or a finaliser, which Python would print and forget."""
+        if lost.exc_value is None or isinstance(lost.exc_value, SystemExit):
+            return
+        failure = self.reader.failure(lost.exc_value, self.place)
+        failure.message = f"an error that nothing catches, in a thread or a finaliser: {failure.message}"
+        failure.hint = "mend the code; it must not fail where the reader does not see it"
+        self.lost.append(failure)
+
+    def _unfinished(self, step: Block | Value, known: set[threading.Thread]) -> Failure | None:
+        """A thread that would keep the process waiting after the last page."""
+        for thread in set(threading.enumerate()) - known:
+            if thread.daemon or thread in pools._threads_queues:  # those of a pool end with the process
+                continue
+            thread.join(THREAD_SECONDS)
+            if thread.is_alive():
+                message = f"a thread of this page still runs at its end: {thread.name}"
+                return Failure(step.place, message, [], "join it where it was started, or make it with daemon=True")
+        return None
+
     def _step(self, step: Block | Value, main: ModuleType) -> Result:
+        self.place = step.place
         if step.problems:
             return Result("failed", failure=Failure.of(step.problems[0]))
         if isinstance(step, Value):
@@ -162,6 +205,8 @@ class _Runner:
             result.failure = transcripts.check(step, result.output, self.device)
         if result.failure is None and step.alone:
             result.failure = self._alone(step, main)
+        if result.failure is None and self.lost:
+            result.failure = self.lost[0]
         result.outcome = "failed" if result.failure else "raised" if result.output.error else "ran"
         return result
 
@@ -180,10 +225,11 @@ class _Runner:
             result.failure = Failure.of(problem)
             return result
         self.path.write_text(self.edition.through(block.id), "utf-8")
-        with recorded() as written, limited():
+        with self.written.recording():
             try:
-                exec(code, vars(main))
-            except (KeyboardInterrupt, SystemExit, _InputAsked, _TooLong) as error:
+                with limited():
+                    exec(code, vars(main))
+            except (KeyboardInterrupt, SystemExit, _InputAsked, _ProcessEnd, _TooLong) as error:
                 if self.interrupted:
                     raise
                 result.failure = self.reader.failure(error, block.place)
@@ -193,7 +239,7 @@ class _Runner:
             except BaseException as error:
                 result.output.error = outputs.TRIGGERED.sub("", self.reader.plain(_said(error))).split("\n")
                 result.output.raised = self.reader.failure(error, block.place)
-        result.output.printed = written.getvalue().replace(f'File "{self.path}"', f'File "{self.path.name}"')
+        result.output.printed = self.written.getvalue().replace(f'File "{self.path}"', f'File "{self.path.name}"')
         if result.output.raised is not None and not transcripts.expects(block, result.output.error):
             result.failure = result.output.raised
         return result
@@ -223,7 +269,7 @@ class _Runner:
         hint = "what is copied must bring its own imports: put them inside the section"
         try:
             code = self._compile(block)
-            with recorded(), limited():
+            with self.written.recording(), limited():
                 exec(code, vars(module))
         except BaseException as error:
             if self.interrupted:
@@ -242,8 +288,10 @@ class _Runner:
 
     def _value(self, value: Value, main: ModuleType) -> Result:
         try:
-            with recorded() as written, limited():
+            with self.written.recording(), limited():
                 found = eval(compile(value.expression, "value", "eval", dont_inherit=True), vars(main))
+                same = outputs.same_value(value.text, found)
+                new, said = outputs.value_text(value.text, found), outputs.brief(str(found))
         except BaseException as error:
             if self.interrupted:
                 raise
@@ -252,20 +300,37 @@ class _Runner:
             message = f"data-value '{value.expression}' fails: {failure.message}"
             hint = failure.hint if called else "use names from the blocks above"
             return Result("failed", failure=Failure(failure.place, message, failure.details + called, hint))
-        if written.getvalue():
+        if self.written.getvalue():
             message = f"data-value '{value.expression}' prints or warns"
             return Result("failed", failure=Failure(value.place, message, [], "compute it in a block, print nothing"))
-        if not outputs.same_value(value.text, found):
-            new = outputs.value_text(value.text, found)
-            failure = Failure(value.place, f"the page says {value.text}, and {value.expression} is {found}")
+        if not same:
+            failure = Failure(value.place, f"the page says {value.text}, and {value.expression} is {said}")
+            failure.mendable = bool(new.strip()) and not set(new) & set("`\n\r\t") and len(new) <= outputs.WIDTH
             failure.hint = f"write {new}, or run: nox -s update -- {self.page.name}"
-            failure.mendable = True
+            if not failure.mendable:
+                failure.hint = "show it in a transcript, or name something that fits into a line of text"
             return Result("failed", failure=failure, value=found)
         return Result("ran", value=found)
 
 
 def _said(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).rstrip("\n")
+
+
+def _no_breakpoint(*_: Any, **__: Any) -> None:
+    raise _InputAsked("a page cannot stop at a breakpoint")
+
+
+def _kept_alive(name: str, end: Callable[..., Any]) -> Callable[..., Any]:
+    """`os._exit` and its like, for the children of this process only: pytest would end with it, and report nothing."""
+    process = os.getpid()
+
+    def call(*arguments: Any) -> Any:
+        if os.getpid() == process:
+            raise _ProcessEnd(f"os.{name} ends the process")
+        return end(*arguments)
+
+    return call
 
 
 @contextmanager
@@ -276,13 +341,20 @@ def limited(seconds: float = 0) -> Iterator[None]:
         yield
         return
 
+    late = _TooLong(f"the block ran for more than {seconds:g} s")
+    stopped = False
+
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _TooLong(f"the block ran for more than {seconds:g} s")
+        nonlocal stopped
+        stopped = True
+        raise late
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
     try:
         yield
+        if stopped:  # and the block caught it
+            raise late
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

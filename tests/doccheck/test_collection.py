@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,31 @@ def test_no_machinery_in_any_report(tmp_path: Path) -> None:
     ]
     for word in ("site-packages", "_engine_run_backward", "pytest", "doccheck/", "sybil", str(tmp_path)):
         assert word not in said
+
+
+def test_a_block_that_catches_everything_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doccheck.run, "BLOCK_SECONDS", 0.05)
+    monkeypatch.setattr(doccheck.run, "AGAIN_SECONDS", 0.05)
+    wait = "    try:\n        while True:\n            pass\n    except BaseException:\n        pass\n"
+    assert "the block ran for more than 0.05 s" in run_page(tmp_path, f"```python\nfor _ in range(3):\n{wait}```\n")
+
+
+def test_a_thread_that_goes_on_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doccheck.run, "THREAD_SECONDS", 0.05)
+    start = "import threading\n\nstop = threading.Event()\nthreading.Thread(target=stop.wait, args=(1,)).start()\n"
+    assert "a thread of this page still runs at its end" in run_page(tmp_path, f"```python\n{start}```\n")
+    assert "FAILED" not in run_page(tmp_path, f"```python\n{start}stop.set()\n```\n")
+    pool = (
+        "from concurrent.futures import ThreadPoolExecutor\n\npool = ThreadPoolExecutor(1)\npool.submit(int).result()\n"
+    )
+    assert "FAILED" not in run_page(tmp_path, f"```python\n{pool}```\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_ends_with_its_block(tmp_path: Path) -> None:
+    fork = "import os\n\nif child := os.fork():\n    os.waitpid(child, 0)\n"
+    (tmp_path / "ran").write_text("")
+    note = f'with open({str(tmp_path / "ran")!r}, "a") as file:\n    file.write("x")\n'
+    text = f"```python\n{fork}```\n\n```python\n{note}```\n"
+    assert "FAILED" not in run_page(tmp_path, text)
+    assert (tmp_path / "ran").read_text() == "x"

@@ -57,6 +57,44 @@ SETTINGS = {
         "torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t).__enter__()",
         "torch._C._autograd._top_saved_tensors_default_hooks(True) is None",
     ),
+    "function modes": (
+        "torch.overrides.BaseTorchFunctionMode().__enter__()",
+        "torch._C._len_torch_function_stack() - (torch.get_default_device().type != 'cpu')",
+    ),
+    "dispatch modes": (
+        "torch.utils._python_dispatch.BaseTorchDispatchMode().__enter__()",
+        "torch._C._len_torch_dispatch_stack()",
+    ),
+    "forward levels": ("torch.autograd.forward_ad.enter_dual_level()", "torch.autograd.forward_ad._current_level"),
+    "autocast": ("torch.set_autocast_enabled('cpu', True)", "torch.is_autocast_enabled('cpu')"),
+    "a function in another's place": ("torch.relu = torch.sigmoid", "torch.relu.__name__"),
+    "a method in another's place": ("torch.Tensor.__repr__ = torch.Tensor.size", "torch.Tensor.__repr__.__name__"),
+    "a method that is gone": ("del torch.nn.Module.cuda", "hasattr(torch.nn.Module, 'cuda')"),
+    "a new builtin": ("import builtins; builtins.shared = 1", "hasattr(__import__('builtins'), 'shared')"),
+    "breakpoints": (
+        "import pdb; sys.breakpointhook = pdb.set_trace = print",
+        "sys.breakpointhook is print, __import__('pdb').set_trace is print",
+    ),
+    "early stop": (
+        "torch.utils.checkpoint._enable_checkpoint_early_stop = False",
+        "torch.utils.checkpoint._enable_checkpoint_early_stop",
+    ),
+    "swapped parameters": (
+        "torch.__future__.set_swap_module_params_on_conversion(True)",
+        "torch.__future__.get_swap_module_params_on_conversion()",
+    ),
+    "sparse checks": (
+        "torch.sparse.check_sparse_tensor_invariants.enable()",
+        "torch.sparse.check_sparse_tensor_invariants.is_enabled()",
+    ),
+    "denormals": (
+        "torch.set_flush_denormal(True)",
+        "(torch.full((1,), 1e-40, dtype=torch.float32, device='cpu') * 1).item() == 0",
+    ),
+    "exits": ("os._exit = print", "os._exit.__name__"),
+    "decimals": ("import decimal; decimal.getcontext().prec = 3", "__import__('decimal').getcontext().prec"),
+    "threads' errors": ("threading.excepthook = print", "threading.excepthook is print"),
+    "threads' turns": ("sys.setswitchinterval(0.5)", "sys.getswitchinterval()"),
     "cudnn": ("torch.backends.cudnn.benchmark = True", "torch.backends.cudnn.benchmark"),
     "reductions": (
         "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False",
