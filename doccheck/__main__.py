@@ -41,7 +41,11 @@ def _update(project: Project, options: argparse.Namespace) -> int:
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
     status = 0
     for path in paths:
-        outcome = update(project, path, options.device, seed)
+        try:
+            outcome = update(project, path, options.device, seed)
+        except KeyboardInterrupt:
+            print(f"{project.name(path)}: not touched, interrupted", file=sys.stderr)
+            return 130
         if outcome.refused:
             print(f"{project.name(path)}: not touched\n{outcome.refused}")
             status = 1

@@ -106,8 +106,12 @@ def shown(code: str) -> str:
 
 def load(project: Project, path: Path) -> Page:
     """Read a page. Nothing raises for what a contributor can mistype: it becomes a problem of the page or block."""
+    return parse(project, path, path.read_bytes())
+
+
+def parse(project: Project, path: Path, raw: bytes) -> Page:
+    """The page that these bytes would be."""
     page = Page(path, project.name(path))
-    raw = path.read_bytes()
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

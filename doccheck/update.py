@@ -8,7 +8,7 @@ from pathlib import Path
 
 from doccheck import outputs, record, transcripts
 from doccheck.failures import Failure
-from doccheck.page import Block, Page, Value, load
+from doccheck.page import Block, Page, Value, parse
 from doccheck.places import Place
 from doccheck.project import Project
 from doccheck.run import PageRun, run
@@ -40,11 +40,8 @@ def update(project: Project, path: Path, device: str, seed: int) -> Outcome:
     depends on the seed: a second run would print something else.
     """
     original = path.read_bytes()
-    raw = original.decode("utf-8-sig", errors="replace")
-    ends = "\r\n" if "\r\n" in raw else "\n"
-    bom = "\ufeff" if original.startswith(b"\xef\xbb\xbf") else ""
     outcome = Outcome()
-    page = load(project, path)
+    page = parse(project, path, original)
     problems = page.fatal + [p for p in page.problems if p.place.path == page.name and "transcript" in p.message]
     if problems:
         outcome.refused = Failure.of(problems[0])
@@ -58,13 +55,48 @@ def update(project: Project, path: Path, device: str, seed: int) -> Outcome:
     edits += _value_edits(page, first)
     if not edits:
         return outcome
-    lines = page.source.split("\n")
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        lines[edit.start - 1 : edit.end - 1] = edit.lines
-    text = bom + ends.join(lines)
+    text = _edited(original.decode("utf-8"), edits)
+    outcome.refused = _unreadable(page, first, parse(project, path, text.encode("utf-8")))
+    if outcome.refused:
+        return outcome
     record.write(path, text)
     outcome.changed = sorted(Place(page.name, edit.start) for edit in edits)
     return outcome
+
+
+def _edited(text: str, edits: list[_Edit]) -> str:
+    """The text with the edits, and every other line with the end that it has."""
+    parts = re.split(r"(\r\n|\r|\n)", text)
+    lines, ends = parts[::2], [*parts[1::2], ""]
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        where = slice(edit.start - 1, edit.end - 1)
+        usual = ends[max(edit.start - 2, 0)] or ends[0]
+        kept = ends[where][-1:] if edit.lines and edit.end > edit.start else []
+        ends[where] = [usual] * (len(edit.lines) - len(kept)) + kept
+        lines[where] = edit.lines
+    return "".join(line + end for line, end in zip(lines, ends, strict=True))
+
+
+def _unreadable(page: Page, done: PageRun, new: Page) -> Failure | None:
+    """The first step of which the page would still say something else: what it prints cannot stand on a page."""
+    if len(new.steps) == len(page.steps) and not new.fatal and len(new.problems) <= len(page.problems):
+        wrong = None
+        for old, step in zip(page.steps, new.steps, strict=True):
+            result = done.results[old.id]
+            if result.outcome == "needs":
+                continue
+            if isinstance(step, Value):
+                wrong = None if outputs.same_value(step.text, result.value) else old
+            elif not transcripts.matches(step, result.output, done.device):
+                wrong = old
+            if wrong is not None:
+                break
+        else:
+            return None
+    else:
+        wrong = next(step for step in page.steps if done.results[step.id].failure)
+    hint = "print it with repr(), or without what Markdown takes for its own: carriage returns, control signs, includes"
+    return Failure(wrong.place, "what this gives cannot be written on a page as it is", [], hint)
 
 
 def run_through(project: Project, page: Page, device: str, seed: int) -> PageRun:
@@ -136,18 +168,25 @@ def _edit(step: Block, page: Page, done: PageRun) -> _Edit | None:
     if not lines:
         before = page.source.split("\n")[first - 2].strip(" >") if first > 1 else "x"
         return _Edit(first - (not before), last + 1, [])
-    indent = _indent(page.source.split("\n")[first - 1])
+    opening = page.source.split("\n")[first - 1]
+    indent = _indent(opening)
     kept = _merge("\n".join(step.transcript.lines), printed, done.device)
-    return _Edit(first + 1, last, [(indent + text).rstrip() for text in kept])
+    new = [(indent + text).rstrip() for text in kept]
+    fence = opening[len(indent) :][: len(opening[len(indent) :]) - len(opening[len(indent) :].lstrip("`~"))]
+    longer = _longer_fence(kept, fence[0])
+    if len(longer) <= len(fence):
+        return _Edit(first + 1, last, new)
+    return _Edit(first, last + 1, [opening.replace(fence, longer, 1), *new, indent + longer])
 
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip("> \t"))]
 
 
-def _longer_fence(lines: list[str]) -> str:
-    longest = max((len(match[0]) for line in lines for match in [re.match(r"\s*(`{3,})", line)] if match), default=2)
-    return "`" * max(3, longest + 1)
+def _longer_fence(lines: list[str], sign: str = "`") -> str:
+    """A fence that no line of these ends."""
+    found = [re.match(rf"\s*({sign}{{3,}})", line) for line in lines]
+    return sign * max([3, *(len(match[1]) + 1 for match in found if match)])
 
 
 def _merge(shown: str, printed: str, device: str) -> list[str]:

@@ -137,3 +137,22 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.chdir(tmp_path / "docs")
     assert main(["update"]) == 2
     assert "no mkdocs.yml here" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = make(
+        tmp_path, {"docs/page.md": "```python\nimport os, signal\n\nos.kill(os.getpid(), signal.SIGINT)\n```\n"}
+    )
+    monkeypatch.chdir(project.root)
+    assert main(["update", "docs/page.md"]) == 130
+    assert capsys.readouterr().err == "docs/page.md: not touched, interrupted\n"
+
+
+@pytest.mark.parametrize("ends", [("\n", "\r\n"), ("\r\n", "\n"), ("\r", "\n")])
+def test_mixed_line_ends_stay(tmp_path: Path, ends: tuple[str, str]) -> None:
+    def mixed(text: str) -> bytes:
+        return (text.replace("\n", ends[0]) + text.replace("\n", ends[1])).encode()
+
+    assert mended(tmp_path, mixed(WRONG)) == mixed(RIGHT)
