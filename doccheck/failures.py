@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
@@ -111,7 +112,10 @@ class Reader:
         line = (error.text or "") if place == fallback else self.code(str(error.filename), error.lineno or 1)
         details = [f"> {line.strip()}"]
         details += _callers([frame for frame in frames if frame.place != place])
-        return Failure(place, f"{type(error).__name__}: {error.msg}", details, "mend the syntax")
+        hint = "mend the syntax"
+        if re.match(r"\s*(```|~~~)", line):
+            hint = "close the fence of this block before this line"
+        return Failure(place, f"{type(error).__name__}: {error.msg}", details, hint)
 
 
 def _callers(frames: list[Frame]) -> list[str]:

@@ -20,6 +20,7 @@ ALLOWED = {
 }
 MEANT = {"needs": "data-needs", "varies": "data-varies", "value": "data-value", "hl-lines": "hl_lines"}
 SHELLS = {"bash", "sh", "shell", "zsh", "fish", "powershell", "ps1", "bat", "shell-session"}
+PLAIN_TEXT = {"text", "output", "txt", "plain", "plaintext"}
 PLAIN = re.compile(r"[\w+#.-]+(?:\s+(?:title|hl_lines)=(?:\"[^\"]*\"|'[^']*'))*")
 
 
@@ -40,9 +41,12 @@ def _spell(opening: Opening) -> str:
     """The info string that was probably meant."""
     info = opening.info.strip().strip("{}").strip()
     language, _, rest = info.partition(" ")
-    language = language.lstrip(".") or "python"
+    language = re.sub(r"[^\w+#.-]+.*", "", language.lstrip(".")) or "python"
     pairs = re.findall(r"([\w-]+)(?:=(\"[^\"]*\"|'[^']*'|\S+))?", rest)
     known = {name: value for name, value in pairs if MEANT.get(name, name) in ALLOWED.get(language, {"title"})}
+    if "hl_lines" in known:
+        known["hl_lines"] = " ".join(re.findall(r"\d+(?:-\d+)?", known["hl_lines"]))
+    known = {name: value for name, value in known.items() if value.strip("\"'") or name != "hl_lines"}
     if not known:
         return f"type ```{language}"
     attributes = " ".join(
@@ -84,6 +88,8 @@ def _language(fence: Fence) -> tuple[str, str]:
     except ClassNotFound:
         near = difflib.get_close_matches(language.lower(), [*ALLOWED, "markdown", "yaml", "toml", "json"], n=1)
         return f"unknown language '{language}'", f"type ```{near[0] if near else 'text'}"
+    if language.lower() in PLAIN_TEXT:
+        return f"'{language}' would be shown as a transcript and never compared", "type ```text"
     if "Python" in family or language.lower() in {"py", "ipython", "sage", "numpy"}:
         return f"'{language}' would be shown as Python and never run", "type ```python"
     return "", ""
