@@ -151,7 +151,8 @@ def _detached(part):  # type: ignore[no-untyped-def]
         return part.detach()
     if isinstance(part, dict):
         mapping = copy.copy(part)
-        mapping.update((key, _detached(part[key])) for key in part)
+        for key in part:
+            mapping[key] = _detached(part[key])
         return mapping
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         return type(part)(*map(_detached, part))

@@ -36,8 +36,8 @@ def vjp(
         out if the output is one real element.
     create_graph: make the gradients differentiable in their turn.
 
-    Raises TypeError without a v that is needed, ValueError if v does not
-    fit the output.
+    Raises TypeError without a v that is needed or for an output of
+    another kind, ValueError if v does not fit the output.
     Source: https://docs.pytorch.org/docs/stable/notes/autograd.html
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -93,6 +93,9 @@ def _pairs(y: Any, v: Any, at: str) -> Iterator[tuple[Tensor, Tensor]]:
             raise ValueError(f"v{at} must have the output's entries, {keys}.")
         for key in keys:
             yield from _pairs(y[key], v[key], f"{at}[{key!r}]")
+    elif not isinstance(y, bool | int | float | complex | str | None):
+        kind = type(y).__name__
+        raise TypeError(f"The output{at} is a {kind}: return a dict instead.")
 
 
 # --8<-- [end:vjp]
@@ -138,7 +141,7 @@ def jacobian(
         if x.is_complex() or y.is_complex():
             raise ValueError("Complex tensors: go through view_as_real.")
         if not y.requires_grad or y.numel() == 0:
-            return y.new_zeros(*y.shape, *x.shape, dtype=x.dtype)
+            return y.new_zeros(y.shape + x.shape, dtype=x.dtype)
         blocks = []
         for start in range(0, y.numel(), chunk_size):
             rows = min(chunk_size, y.numel() - start)
@@ -156,7 +159,7 @@ def jacobian(
                 materialize_grads=True,
             )
             blocks.append(block.reshape(rows, *x.shape))
-        return torch.cat(blocks).reshape(*y.shape, *x.shape)
+        return torch.cat(blocks).reshape(y.shape + x.shape)
 
 
 # --8<-- [end:jacobian]
@@ -214,19 +217,21 @@ def per_sample_grads(
         return loss(output, y.unsqueeze(0)).squeeze()
 
     if chunk_size == 1:
-        leaves = {n: p.requires_grad_() for n, p in params.items()}
-        rows: dict[str, list[Tensor]] = {n: [] for n in leaves}
-        for one_x, one_y in zip(x, y, strict=True):
-            with torch.enable_grad():
-                value = sample_loss(leaves, one_x, one_y)
-            found = torch.autograd.grad(
-                value,
-                list(leaves.values()),
-                materialize_grads=True,
-            )
-            for n, row in zip(leaves, found, strict=True):
-                rows[n].append(row.to_dense())
-        return {n: torch.stack(parts) for n, parts in rows.items()}
+        rows: dict[str, list[Tensor]] = {n: [] for n in params}
+        with torch.inference_mode(False), torch.enable_grad():
+            x, y = _recordable(x), _recordable(y)
+            leaves = {
+                n: _recordable(p).requires_grad_() for n, p in params.items()
+            }
+            for one_x, one_y in zip(x, y, strict=True):
+                found = torch.autograd.grad(
+                    sample_loss(leaves, one_x, one_y),
+                    list(leaves.values()),
+                    materialize_grads=True,
+                )
+                for n, row in zip(leaves, found, strict=True):
+                    rows[n].append(row.to_dense())
+            return {n: torch.stack(parts) for n, parts in rows.items()}
     each = vmap(
         grad(sample_loss),
         in_dims=(None, 0, 0),
@@ -238,6 +243,10 @@ def per_sample_grads(
     except RuntimeError as error:
         error.add_note("If vmap refuses a layer, pass chunk_size=1.")
         raise
+
+
+def _recordable(x: Tensor) -> Tensor:
+    return x.clone() if x.is_inference() else x
 
 
 def _refuse_batch_statistics(model: nn.Module) -> None:
@@ -304,7 +313,7 @@ def dot_test(
             return f(point)
 
     with torch.inference_mode(False), torch.enable_grad():
-        x = x.clone() if x.is_inference() else x.detach()
+        x = x.detach().clone()  # also an expanded or an inference tensor
         leaf = x.detach().requires_grad_()
         y = run(leaf)
         if not y.requires_grad or y.numel() == 0:

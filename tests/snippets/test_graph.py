@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 import sys
 import warnings
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -282,6 +282,7 @@ def test_detached_keeps_structure_and_memory_and_cuts_history():
         "list": [h, (h, None)],
         "ordered": OrderedDict(a=h),
         "default": defaultdict(list, a=[h]),
+        "counter": Counter(a=2),
         "class": State(h, [h]),
         "text": "as it is",
         "empty": (),
@@ -289,6 +290,7 @@ def test_detached_keeps_structure_and_memory_and_cuts_history():
     cut = detached(state)
     assert type(cut["pair"]) is pair and cut["pair"].c == 1.5
     assert type(cut["ordered"]) is OrderedDict and cut["default"].default_factory is list
+    assert cut["counter"] == Counter(a=2)
     assert cut["class"].step == 0 and cut["text"] == "as it is" and cut["empty"] == () and cut["list"][1][1] is None
     inside = [
         cut["pair"].h,

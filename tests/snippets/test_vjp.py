@@ -1,8 +1,10 @@
 """The snippets of the chapter on vector-Jacobian products, on odd inputs."""
 
 import collections
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -191,6 +193,12 @@ def test_vjp_goes_through_old_functions_and_sparse_gradients():
     assert torch.equal(row, torch.tensor([[0.0, 0], [2, 2], [0, 0], [0, 0]]))
 
 
+@dataclasses.dataclass
+class Pair:
+    first: Tensor
+    second: Any
+
+
 @pytest.mark.parametrize(
     ("f", "v", "message"),
     [
@@ -203,6 +211,8 @@ def test_vjp_goes_through_old_functions_and_sparse_gradients():
         (lambda x: (x, x), torch.ones(3), r"v must have the output's entries, \[0, 1\]"),
         (lambda x: (x, x), (torch.ones(3),), r"entries, \[0, 1\]"),
         (lambda x: {"a": x}, {"b": torch.ones(3)}, r"entries, \['a'\]"),
+        (lambda x: {"a": Pair(x, x)}, {"a": torch.ones(3)}, r"output\['a'\] is a Pair"),
+        (lambda x: Pair(x.sum(), 1), None, "output is a Pair"),
         (lambda x: {"a": [x, x]}, {"a": [torch.ones(3), None]}, r"v\['a'\]\[1\] must be"),
     ],
 )
@@ -247,6 +257,13 @@ def test_jacobian_of_empty_constant_and_transposed():
     torch.testing.assert_close(
         jacobian(lambda t: t.t(), x).reshape(6, 6), torch.func.jacrev(lambda t: t.t())(x).reshape(6, 6)
     )
+
+
+@pytest.mark.parametrize("chunk", [1, 64])
+def test_jacobian_of_one_number_by_one_number(chunk):
+    for f, slope in [(torch.square, 6.0), (lambda t: torch.ones(()), 0.0)]:
+        found = jacobian(f, torch.tensor(3.0), chunk_size=chunk)
+        torch.testing.assert_close(found, torch.tensor(slope))
 
 
 def test_jacobian_leaves_modes_and_grad_and_takes_old_functions():
@@ -345,6 +362,18 @@ def test_per_sample_grads_under_no_grad_and_in_other_dtypes(dtype, chunk):
     assert {n: r.dtype for n, r in found.items()} == dict.fromkeys(expected, dtype)
     for name, rows in expected.items():
         torch.testing.assert_close(found[name], rows, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 2])
+def test_per_sample_grads_of_inference_tensors(chunk):
+    with torch.inference_mode():
+        model, x, y = nn.Linear(3, 2), torch.randn(4, 3), torch.randn(4, 2)
+        inside = per_sample_grads(model, nn.functional.mse_loss, x, y, chunk_size=chunk)
+    outside = per_sample_grads(model, nn.functional.mse_loss, x, y, chunk_size=chunk)
+    rows = 2 * (model(x) - y) / 2
+    for found in (inside, outside):
+        torch.testing.assert_close(found["bias"], rows)
+        torch.testing.assert_close(found["weight"], rows.unsqueeze(2) * x.unsqueeze(1))
 
 
 def test_per_sample_grads_of_parametrised_and_transformer_layers():
@@ -476,6 +505,13 @@ def test_dot_test_repeats_dropout_and_restores_the_random_state():
     with torch.inference_mode():
         assert dot_test(nn.Dropout(0.5), x * 1).passed
     assert torch.equal(before, torch.get_rng_state()) and x.grad is None
+
+
+def test_dot_test_of_expanded_and_inference_tensors():
+    assert dot_test(torch.sin, torch.randn(3).expand(4, 3)).passed
+    with torch.inference_mode():
+        x = torch.randn(3)
+    assert dot_test(lambda t: t.clone().mul_(2), x).passed
 
 
 def test_dot_test_of_a_zero_derivative_and_of_nan():
