@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .causes import likely_cause
+from .finite import not_finite
 from .naming import is_compiled, module_paths, named_buffers, named_parameters
 from .outputs import (
     Criterion,
@@ -26,7 +27,8 @@ from .outputs import (
     flatten_tensors,
     scalar_loss,
 )
-from .sightings import Place, Sighting, Watch, not_finite
+from .places import Place
+from .sightings import Sighting, Watch
 from .state import untouched
 
 
@@ -224,7 +226,7 @@ class _Run:
             found=chosen is not None,
             kind=one.kind,
             phase=one.phase,
-            op=_operation(one),
+            op=one.operation,
             node=one.node,
             order=one.order,
             module=one.module,
@@ -286,7 +288,7 @@ class _Run:
             and not any(not_finite(self.loss))
         )
         one = seen[chosen]
-        return likely_cause(one, _operation(one), masked, dropped)
+        return likely_cause(one, one.operation, masked, dropped)
 
     def _absorbed(self) -> None:
         """Say what was not finite on the way and did no harm."""
@@ -297,16 +299,6 @@ class _Run:
             kind = "NaN" if one.kind == "nan" else "inf"
             line = f" (line {one.place.line})" if one.place.file else ""
             self.notes.append(
-                f"{kind} came up in {one.phase}, {_operation(one)}{line}, "
+                f"{kind} came up in {one.phase}, {one.operation}{line}, "
                 "and reached neither the loss nor a gradient."
             )
-
-
-def _operation(one: Sighting) -> str:
-    """The name that people write: "sqrt" for SqrtBackward0."""
-    if not one.node or one.order == 0:
-        return one.op.rstrip("_")
-    name = one.node.partition(" of ")[2] if one.order > 1 else one.node
-    name = name.rstrip("0123456789").removesuffix("Backward")
-    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
-    return snake.lstrip("_")

@@ -8,31 +8,19 @@ sighting among its inputs, so that a mask of −inf, or a NaN that `where`
 throws away, is not taken for the cause of another one.
 """
 
-import linecache
-import re
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .finite import memory, not_finite, zero_where_nan
 from .naming import dtype_name
 from .outputs import flatten_tensors
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of code; file "" if there is none outside torch."""
-
-    file: str = ""
-    line: int = 0
-    function: str = ""
-    code: str = ""
+from .places import Place, here, of_node, origin, title
 
 
 @dataclass(frozen=True)
@@ -69,6 +57,16 @@ class Sighting:
     cause: int | None
     filled: bool
     zeros: bool
+
+    @property
+    def operation(self) -> str:
+        """The name that people write: "sqrt" for SqrtBackward0."""
+        if not self.node or self.order == 0:
+            return self.op.rstrip("_")
+        name = self.node.rpartition(" of ")[2]
+        name = name.rstrip("0123456789").removesuffix("Backward")
+        snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+        return snake.lstrip("_")
 
 
 # They return memory as it is, or write a constant.
@@ -110,10 +108,10 @@ class Watch(TorchDispatchMode):
         self, func: Any, name: str, args: Any, kwargs: Any, t: Tensor
     ) -> None:
         counts = not_finite(t)
-        memory = _memory(t)
+        at = memory(t)
         if not any(counts):
-            if memory and t.numel() * t.itemsize == memory[1]:
-                self._at.pop(memory[0], None)
+            if at and t.numel() * t.itemsize == at[1]:
+                self._at.pop(at[0], None)
             return
         parents = self._parents(func, args, kwargs)
         known = [k for k in parents if self.sightings[k].kind == "nan"]
@@ -122,10 +120,10 @@ class Watch(TorchDispatchMode):
         if not known:
             known = [len(self.sightings)]
             cause = min(parents, default=None)
-            zeros = _zeros(t, args) if counts[0] else False
+            zeros = zero_where_nan(t, args) if counts[0] else False
             self.sightings.append(self._sighting(name, t, counts, cause, zeros))
-        if memory:
-            self._at[memory[0]] = min(known)
+        if at:
+            self._at[at[0]] = min(known)
 
     def _parents(self, func: Any, args: Any, kwargs: Any) -> list[int]:
         """The sightings of the inputs. What was written to counts if it
@@ -147,8 +145,8 @@ class Watch(TorchDispatchMode):
 
     def of(self, t: Tensor) -> int | None:
         """Return the sighting behind a tensor that is not finite."""
-        memory = _memory(t)
-        return self._at.get(memory[0]) if memory else None
+        at = memory(t)
+        return self._at.get(at[0]) if at else None
 
     def given(self, name: str, t: Tensor, phase: str) -> int:
         """Note a tensor that was not finite from the start."""
@@ -156,9 +154,9 @@ class Watch(TorchDispatchMode):
         self.sightings.append(
             _sighting_of(t, not_finite(t), phase, name, self._path(), mask)
         )
-        memory = _memory(t)
-        if memory:
-            self._at[memory[0]] = len(self.sightings) - 1
+        at = memory(t)
+        if at:
+            self._at[at[0]] = len(self.sightings) - 1
         return len(self.sightings) - 1
 
     def _path(self) -> str:
@@ -173,20 +171,21 @@ class Watch(TorchDispatchMode):
         zeros: bool,
     ) -> Sighting:
         node = torch._C._current_autograd_node()
-        path, place, order, title = self._path(), _here(), 0, ""
+        path, place, order, name_of = self._path(), here(), 0, ""
         phase = self.phase
         if node is not None:
-            phase, title = "backward", _title(node)
-            order, root = _origin(node)
-            title = f"{title} of {_title(root)}" if order > 1 else title
-            place = _of_node(root)
+            phase, name_of = "backward", title(node)
+            order, root = origin(node)
+            if order > 1:
+                name_of = f"{name_of} of {title(root)}"
+            place = of_node(root)
             path = self._path_of(root)
         filled = name in _FILLS
         return Sighting(
             "nan" if counts[0] else "inf",
             phase,
             name,
-            title,
+            name_of,
             order,
             path,
             place,
@@ -253,101 +252,8 @@ def _sighting_of(
     )
 
 
-def not_finite(t: Tensor) -> tuple[int, int]:
-    """Return how many entries are NaN and how many are inf."""
-    if not (t.is_floating_point() or t.is_complex()) or t.is_meta:
-        return 0, 0
-    try:
-        values = t.detach()
-        if values.layout == torch.sparse_coo:
-            values = values._values()
-        if values.dtype.itemsize == 1:  # float8 has few operations
-            values = values.float()
-        if bool(values.isfinite().all()):
-            return 0, 0
-        return int(values.isnan().sum()), int(values.isinf().sum())
-    except (RuntimeError, NotImplementedError):
-        return 0, 0  # a layout without these operations
-
-
-def _memory(t: Tensor) -> tuple[int, int] | None:
-    """Address and size in bytes of the memory behind a tensor."""
-    try:
-        if t.layout == torch.sparse_coo:
-            t = t._values()
-        storage = t.untyped_storage()
-        return (storage.data_ptr(), storage.nbytes())
-    except (RuntimeError, NotImplementedError):
-        return None
-
-
-def _zeros(t: Tensor, args: Any) -> bool:
-    """Whether an input of t's shape is 0 wherever t is NaN."""
-    where = t.isnan()
-    return any(
-        one.shape == t.shape and not bool(one[where].any())
-        for one in flatten_tensors(args).values()
-        if one is not t and one.layout == torch.strided
-    )
-
-
 def _next_node() -> int:
     """The number that the next node of the graph will be above."""
     with torch.enable_grad(), torch.inference_mode(False):
         probe = torch.zeros((), requires_grad=True) * 1
     return int(probe.grad_fn._sequence_nr())  # type: ignore[union-attr]
-
-
-def _title(node: Any) -> str:
-    """DivBackward0, without namespaces."""
-    return str(type(node).name(node)).rpartition("::")[2]
-
-
-def _origin(node: Any) -> tuple[int, Any]:
-    """How often it was differentiated, and the node of the forward."""
-    order = 1
-    while (parent := node.metadata.get("parent_")) is not None:
-        node, order = parent, order + 1
-    return order, node
-
-
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(__file__).parent)
-_LINE = re.compile(r'  File "(.*)", line (\d+), in (.*)')
-
-
-def _outside(file: str) -> bool:
-    """Whether a file is neither torch's nor machinery around it."""
-    return Path(file).name != "contextlib.py" and not file.startswith(
-        (_TORCH, "<frozen", "<eval_with_key")
-    )
-
-
-def _here() -> Place:
-    """The innermost running line outside torch, below find_anomalies."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(_OURS):
-            if file != __file__:
-                break
-        elif _outside(file):
-            return _place(file, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return Place()
-
-
-def _of_node(node: Any) -> Place:
-    """The line of the forward that made a node, in anomaly mode."""
-    for entry in reversed(node.metadata.get("traceback_") or []):
-        match = _LINE.match(entry)
-        if match and match[1].startswith(_OURS):
-            if match[1] != __file__:
-                break
-        elif match and _outside(match[1]):
-            return _place(match[1], int(match[2]), match[3])
-    return Place()
-
-
-def _place(file: str, line: int, function: str) -> Place:
-    return Place(file, line, function, linecache.getline(file, line).strip())
