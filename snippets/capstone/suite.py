@@ -12,6 +12,7 @@ from .monitor import GradientAnomaly, Monitor, monitor
 from .outputs import Criterion
 
 if TYPE_CHECKING:
+    from .anomalies import AnomalyReport
     from .curvature import CurvatureReport
     from .derivatives import DerivativeReport
 
@@ -101,13 +102,12 @@ class AutogradDebuggerSuite:
         inputs: Any,
         targets: Any = None,
         criterion: Criterion = None,
-        **options: Any,
-    ) -> Any:
+    ) -> "AnomalyReport":
         """Find the first NaN or Inf: `anomalies.find_anomalies`."""
         from .anomalies import find_anomalies
 
         given = self.model, inputs, targets, criterion or self.loss_fn
-        return find_anomalies(*given, **options)
+        return find_anomalies(*given)
 
     def monitor(
         self,

@@ -102,6 +102,15 @@ def test_a_wide_graph_is_not_too_deep() -> None:
     assert (report.nodes, report.depth) == (203, 3)
 
 
+def test_short_cuts_do_not_hide_how_deep_a_graph_is() -> None:
+    steps = [torch.ones((), requires_grad=True)]
+    for _ in range(60):
+        steps.append(steps[-1].sin())
+    with pytest.raises(DebuggerError, match="deeper than 50"):
+        read_graph(torch.stack(steps), max_depth=50)
+    assert read_graph(torch.stack(steps), max_depth=70).depth == 61
+
+
 def test_two_to_the_forty_paths_take_linear_time() -> None:
     y = torch.ones((), requires_grad=True)
     for _ in range(40):
@@ -119,6 +128,8 @@ def test_the_longest_path_wins_over_the_shortest(order: bool) -> None:
     y = x * long if order else long * x
     assert read_graph(y).depth == 5
     assert read_graph(y + y.sin()).depth == 7
+    assert read_graph(x.sin() * x.cos().exp().tanh()).depth == 4
+    assert read_graph(x.cos().exp().tanh() * x.sin()).depth == 4
 
 
 def test_depth_is_right_where_threads_built_the_graph() -> None:
