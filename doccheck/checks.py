@@ -61,6 +61,10 @@ def _syntax(project: Project, path: Path) -> list[Problem]:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         return [not_utf8(name, error)]
+    if text.startswith("\ufeff"):
+        return [
+            Problem(Place(name, 1), "a byte order mark would be copied with the code", "save it as UTF-8 without one")
+        ]
     try:
         compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:

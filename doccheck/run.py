@@ -19,6 +19,7 @@ from concurrent.futures import thread as pools
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -306,7 +307,7 @@ class _Runner:
         if not same:
             failure = Failure(value.place, f"the page says {value.text}, and {value.expression} is {said}")
             failure.mendable = bool(new.strip()) and not set(new) & set("`\n\r\t") and len(new) <= outputs.WIDTH
-            failure.hint = f"write {new}, or run: nox -s update -- {self.page.name}"
+            failure.hint = f"write {new}, or run: nox -s update -- {quote(self.page.name)}"
             if not failure.mendable:
                 failure.hint = "show it in a transcript, or name something that fits into a line of text"
             return Result("failed", failure=failure, value=found)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from doccheck import record
@@ -107,7 +108,7 @@ def _compare_page(page: Page, built: Path, known: dict[str, Any] | None, proven:
         why = "changed since it last ran" if known is not None else "has not run yet"
         note = f"{page.name} {why}"
         if proven:
-            found.problems.append(Problem(Place(page.name, 1), why, f"run: nox -s test-cpu -- {page.name}"))
+            found.problems.append(Problem(Place(page.name, 1), why, f"run: nox -s test-cpu -- {quote(page.name)}"))
         else:
             found.notes.append(note)
     there = Counter(map(digest, shown_blocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from shlex import quote
 
 from doccheck import outputs
 from doccheck.failures import Failure
@@ -56,7 +57,7 @@ def check(block: Block, output: Output, device: str) -> Failure | None:
     if matches(block, output, device):
         return None
     page = block.place.path
-    update = f"nox -s update -- {page}"
+    update = f"nox -s update -- {quote(page)}"
     transcript = block.transcript
     printed = output.text(shown_error_lines(block, output) or None)
     if transcript is None:
