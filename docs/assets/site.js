@@ -4,8 +4,11 @@
   const SCROLLERS = ".md-typeset .highlight pre, .md-typeset .math, .md-typeset__scrollwrap";
 
   // A box that scrolls must take the focus, or the keyboard cannot move it; one that does not would be a useless stop.
-  function reach(box) {
-    if (box.scrollWidth <= box.clientWidth) return box.removeAttribute("tabindex");
+  // All are measured before any is changed: otherwise the browser lays the page out anew for each of them.
+  const reachAll = boxes => [...boxes].map(box => [box, box.scrollWidth > box.clientWidth]).forEach(reach);
+
+  function reach([box, scrolls]) {
+    if (!scrolls) return box.removeAttribute("tabindex");
     box.setAttribute("tabindex", "0");
     if (box.matches(".math")) return;                            // has its role and its name from the build
     box.setAttribute("role", "group");
@@ -13,7 +16,7 @@
   }
 
   const watched = new WeakMap();                                 // what changes size → the box that may scroll
-  const sizes = new ResizeObserver(entries => new Set(entries.map(entry => watched.get(entry.target))).forEach(reach));
+  const sizes = new ResizeObserver(entries => reachAll(new Set(entries.map(entry => watched.get(entry.target)))));
 
   function mend() {
     // Each copy button is a landmark with no name of its own; a button needs no landmark.
