@@ -127,3 +127,18 @@ def test_schemes_survive_a_reload(visit):
     visit.page.wait_for_selector("body[data-md-color-scheme=slate]")
     visit.open()
     assert visit.page.locator("body").get_attribute("data-md-color-scheme") == "slate"
+
+
+def test_a_deep_link_shows_its_place_below_the_header(visit, site):
+    path = other_page(site)
+    visit.open(path)
+    anchors = visit.page.evaluate(
+        "[...document.querySelectorAll('article h2[id], article figure[id]')].map(part => part.id)"
+    )
+    for anchor in (anchors[1], anchors[len(anchors) // 2], anchors[-1]):
+        visit.page.goto("about:blank")
+        visit.open(f"{path}#{anchor}")
+        visit.settle()
+        header = visit.page.locator(".md-header").bounding_box()
+        place = visit.page.locator(f"[id='{anchor}']").bounding_box()
+        assert header["y"] + header["height"] - 1 <= place["y"] < 900, (anchor, place)
