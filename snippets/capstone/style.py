@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: 0BSD
+"""How the page looks: light, dark, on paper and on a phone.
+
+Contrast against the page is 4.5 or more for text, 3 or more for marks.
+"""
+
+CSS = """
+:root { color-scheme: light; --page: #ffffff; --surface: #f5f7f8;
+  --hair: #d9dee3; --ink: #1b1f24; --quiet: #57606a; --line: #79828c;
+  --accent: #00704f; --bar: #0072b2; --error: #b3261e; --warning: #8a4b00; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; --page: #14171c; --surface: #1b1f26;
+    --hair: #2f3640; --ink: #e4e7eb; --quiet: #a3acb8; --line: #7b8593;
+    --accent: #3cc79b; --bar: #56b4e9; --error: #ff9b8e;
+    --warning: #f0b35a; } }
+* { box-sizing: border-box; }
+html { background: var(--page); color: var(--ink);
+  font: 16px/1.55 Inter, system-ui, sans-serif; }
+body { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 2rem; line-height: 1.15; letter-spacing: -.02em;
+  margin: 0 0 .5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.4rem; line-height: 1.2; margin: 3rem 0 .6rem;
+  padding-top: 1.2rem; border-top: 1px solid var(--hair); }
+h3 { font-size: 1.05rem; line-height: 1.3; margin: 1.6rem 0 .4rem; }
+p, ul, dl { max-width: 44rem; margin: .5rem 0; }
+a { color: var(--accent); }
+a:focus-visible, .scroll:focus-visible { outline: 2px solid var(--accent);
+  outline-offset: 2px; }
+code, pre, td, .path { font-family: "JetBrains Mono", ui-monospace,
+  monospace; font-variant-ligatures: none; }
+code, .path { font-size: .875em; overflow-wrap: anywhere; }
+nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0;
+  list-style: none; }
+.verdict { font-size: 1.15rem; font-weight: 650; }
+.level { font-weight: 700; }
+.level.error { color: var(--error); } .level.warning { color: var(--warning); }
+.level.healthy { color: var(--accent); } .level.note { color: var(--quiet); }
+.findings { list-style: none; padding: 0; max-width: none; margin: 1.2rem 0; }
+.findings li { border-left: 3px solid var(--line); padding: .1rem 0 .1rem 1rem;
+  margin: 1.2rem 0; break-inside: avoid; }
+.findings li.error { border-color: var(--error); border-left-width: 6px; }
+.findings li.warning { border-color: var(--warning); }
+.findings h3 { margin: 0; } .findings p { margin: .3rem 0; }
+.how, .quiet, caption, figcaption { color: var(--quiet); font-size: .9rem; }
+.how { border-left: 1px solid var(--line); padding-left: .8rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }
+dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere;
+  font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: .9rem; }
+caption { text-align: left; padding-bottom: .4rem; white-space: nowrap; }
+th { font-weight: 600; text-align: right; vertical-align: bottom; }
+th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--hair);
+  white-space: nowrap; }
+td { text-align: right; font-size: .82rem; font-variant-numeric: tabular-nums; }
+th:first-child, td.left, th.left { text-align: left; }
+tbody th { font: 400 .82rem "JetBrains Mono", ui-monospace, monospace; }
+td b { font-family: Inter, system-ui, sans-serif; }
+pre { background: var(--surface); padding: .7rem .9rem; border-radius: 4px;
+  font-size: .82rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  max-width: 44rem; }
+figure { margin: 1.2rem 0; break-inside: avoid-page; }
+svg { display: block; max-width: 100%; height: auto; color: var(--ink); }
+svg text { font: 12.5px Inter, system-ui, sans-serif; fill: var(--ink); }
+svg .path { font: 12px "JetBrains Mono", ui-monospace, monospace; }
+svg .quiet { fill: var(--quiet); }
+svg .grid { stroke: var(--hair); } svg .axis { stroke: var(--line); }
+svg .limit { stroke: var(--line); stroke-dasharray: 5 4; }
+svg .bar { fill: var(--bar); } svg .stem { stroke: var(--bar); }
+svg .thin { stroke: var(--bar); opacity: .6; }
+svg .batch { fill: var(--page); stroke: var(--bar); stroke-width: 1.5; }
+svg .error { fill: var(--error); } svg .warning { fill: var(--warning); }
+svg .none { fill: none; stroke: var(--line); stroke-width: 1.5; }
+svg text.strong { font-weight: 650; }
+.narrow { display: none; }
+@media screen and (max-width: 46rem) { .wide { display: none; }
+  .narrow { display: block; } dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: .4rem; } h1 { font-size: 1.6rem; } }
+@media print { html { font-size: 12.5px; } body { max-width: none; padding: 0; }
+  h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
+  nav { display: none; } .scroll { overflow: visible; }
+  th, td { padding-right: .5rem; } th, td { white-space: normal; }
+  tbody th { overflow-wrap: anywhere; } }
+"""

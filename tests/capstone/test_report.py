@@ -1,0 +1,173 @@
+"""The HTML page: one file, valid, accessible, nothing of the user's is markup."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+from snippets.capstone.activity import find_dead_relus
+from snippets.capstone.demo import demo
+from snippets.capstone.diagnosis import Diagnosis, diagnose
+from snippets.capstone.gradients import LayerVerdict
+from snippets.capstone.loading import assemble
+from snippets.capstone.plots import MOST, chosen
+from snippets.capstone.report import page
+from snippets.capstone.style import CSS
+from tests.capstone import sick
+
+VOID = {"meta", "br", "line", "circle", "rect", "polygon"}
+
+
+class Tree(HTMLParser):
+    """Fails on a tag that is not closed; collects tags with their attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, Any]]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, name: str) -> Iterator[dict[str, Any]]:
+        return (attrs for tag, attrs in self.tags if tag == name)
+
+
+def examined(model: nn.Module, batch: Any = None) -> Diagnosis:
+    names = "m:model", "m:batch", "m:loss"
+    return diagnose(assemble(model, batch or sick.batch(), nn.MSELoss(), names))
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return page(diagnose(demo(2, 8)))
+
+
+def test_the_page_is_one_file_without_script_or_network(html: str) -> None:
+    tags = Tree(html)
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in tags.tags}
+    assert not re.search(r"https?:|url\(|@import|src=", html)
+    assert all(a["href"].startswith("#") for a in tags.all("a"))
+
+
+def test_links_lead_somewhere_and_ids_are_unique(html: str) -> None:
+    tags = Tree(html)
+    ids = [attrs["id"] for _, attrs in tags.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {a["href"][1:] for a in tags.all("a")} <= set(ids)
+    assert {a["aria-labelledby"] for a in tags.all("section")} <= set(ids)
+
+
+def test_landmarks_headings_tables_and_pictures_are_named(html: str) -> None:
+    tags = Tree(html)
+    names = [tag for tag, _ in tags.tags]
+    assert [names.count(tag) for tag in ("header", "main", "nav", "h1", "title")] == [1] * 5
+    levels = [int(tag[1]) for tag in names if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and all(b - a <= 1 for a, b in itertools.pairwise(levels))
+    assert names.count("caption") == names.count("table") and all("scope" in a for a in tags.all("th"))
+    pictures = list(tags.all("svg"))
+    assert len(pictures) == 6 and all(a["role"] == "img" and len(a["aria-label"]) > 30 for a in pictures)
+    assert names.count("figcaption") == names.count("figure") == 3
+    assert next(tags.all("html"))["lang"] == "en"
+
+
+def test_the_summary_comes_first_and_each_section_has_its_formula(html: str) -> None:
+    order = ["verdict", "summary", "graph", "gradients", "curvature", "derivatives", "anomalies"]
+    places = [html.index(f'"{name}"') for name in order]
+    assert places == sorted(places)
+    for part in html.split("<section ")[2:]:
+        assert '<p class="how"><code>' in part
+
+
+def test_names_of_the_user_are_text(tmp_path: Path) -> None:
+    html = page(examined(sick.Named()))
+    assert "<b>&" not in html and "<script>" not in html
+    assert "<b>&\"'.weight" in Tree(html).text
+
+
+def test_a_state_is_never_shown_by_colour_alone() -> None:
+    html = page(examined(sick.frozen()))
+    assert "Warning:</span> Frozen layers" in html
+    svg = html[html.index("<svg") :]
+    assert ">frozen</text>" in svg and ">ok</text>" in svg
+
+
+def colours(scheme: str) -> dict[str, str]:
+    return dict(re.findall(r"--(\w+): (#\w{6})", scheme))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_contrast_is_aa_in_light_and_dark(k: int) -> None:
+    found = colours(CSS.split("@media", 2)[k])
+    page_colour = luminance(found["page"])
+    for name, least in {
+        "ink": 4.5,
+        "quiet": 4.5,
+        "accent": 4.5,
+        "error": 4.5,
+        "warning": 4.5,
+        "bar": 3,
+        "line": 3,
+    }.items():
+        low, high = sorted([page_colour, luminance(found[name])])
+        assert (high + 0.05) / (low + 0.05) >= least[name], name
+
+
+def test_what_cannot_be_made_is_said(html: str) -> None:
+    diagnosis = dataclasses.replace(diagnose(demo(1, 4), "graph"), unavailable={"curvature": "No <second> derivative."})
+    html = page(diagnosis)
+    assert "Not available. No &lt;second&gt; derivative." in html and "Curvature: not available. No <second>" in str(
+        diagnosis
+    )
+
+
+def test_many_layers_keep_those_that_are_not_ok() -> None:
+    layers = [LayerVerdict(str(k), 1, 1.0, "ok" if k != 150 else "zero", "") for k in range(200)]
+    shown = chosen(layers)
+    assert len(shown) == MOST and layers[150] in shown and shown == sorted(shown, key=lambda one: int(one.layer))
+
+
+@pytest.mark.parametrize("fault", ["vanishing", "dead", "Masked", "wrong", "frozen", "dropout"])
+def test_pages_of_sick_models_are_well_formed(fault: str) -> None:
+    html = page(examined(getattr(sick, fault)()))
+    Tree(html)
+    assert 'x1="nan' not in html and 'cx="inf' not in html
+
+
+def test_a_dead_relu_is_named_with_its_module() -> None:
+    x, y = sick.batch()
+    (found,) = find_dead_relus(sick.dead(), x, y, nn.MSELoss())
+    assert (found.module, found.zeros, found.shape) == ("3", 1.0, (8, 16))
+    assert find_dead_relus(sick.healthy(), x, y, nn.MSELoss()) == ()
+
+
+def test_the_innermost_wrong_module_is_named() -> None:
+    report = examined(sick.wrong()).derivatives
+    assert report is not None and (report.module, report.kind) == ("1.1", "Squared")
+    assert report.loss.mismatch is not None and report.loss.mismatch.output.startswith("loss")
