@@ -126,6 +126,8 @@ class _Walk:
             title = opened["title"] if opened["title"] is not None else opened["kind"].split()[0].capitalize()
             self.open.append(_Container(len(opened["indent"]) + 4, quoted=True))
             self.blank = True
+            if not any(container.quoted for container in self.open[:-1]):
+                self.quoted = False  # a quote of its own, also right after another one
             if title:
                 yield from self._write(f"**{title}**")
                 self.blank = True

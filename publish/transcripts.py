@@ -46,7 +46,7 @@ def frame(code: str, text: str) -> str:
     needs = attribute(code, "data-needs")
     badge = f'<p class="run-needs">{needs_sentence(needs)}</p>' if needs else ""
     if not text:
-        return f'<div class="run">{badge}{code}</div>' if badge else code
+        return f'<div class="run">{badge}{code}</div>'
     outcome = outcome_of(plain(code), plain(text))
     # People paste the messages of errors and warnings into the search; numbers and code would only make it heavy.
     unsearched = UNSEARCHED if outcome == "printed" else ""

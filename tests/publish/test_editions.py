@@ -204,3 +204,14 @@ def test_no_machine_word_of_the_page_reaches_the_editions() -> None:
         page = checks.load(PROJECT, path)
         for text in (editions.script(PROJECT, page, SITE), editions.notebook(PROJECT, page, SITE)):
             assert not re.search(r"data-(?:value|needs|varies|search)|--8<--|<!--|!!! |\]\(\.\./", text)
+
+
+def test_neighbouring_admonitions_are_quotes_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "snippets").mkdir()
+    (tmp_path / "mkdocs.yml").write_text((ROOT / "mkdocs.yml").read_text("utf-8"), "utf-8")
+    (tmp_path / "docs" / "a.md").write_text('!!! note "One"\n\n    First.\n\n!!! note "Two"\n\n    Second.\n', "utf-8")
+    project = Project.load(tmp_path)
+    (cell,) = cells(project, checks.load(project, tmp_path / "docs" / "a.md"), SITE)
+    assert isinstance(cell, Text)
+    assert cell.lines == ["> **One**", ">", "> First.", "", "> **Two**", ">", "> Second."]

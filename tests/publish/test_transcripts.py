@@ -76,7 +76,7 @@ def test_name_of_the_error_stands_out() -> None:
 
 def test_prose_between_keeps_them_apart_but_labels_the_transcript() -> None:
     page = render("```python\nprint(1)\n```\n\nProse.\n\n```text\n1\n```\n")
-    assert page.index("Prose") < page.index('class="run"')
+    assert page.index("Prose") < page.index('class="run-out"')
     assert outcome(page) == "printed"
 
 
@@ -85,13 +85,15 @@ def test_titled_text_is_no_transcript() -> None:
     assert "run" not in page and "transcript" not in page
 
 
-def test_code_alone_is_left_alone() -> None:
+def test_code_alone_has_the_frame_and_no_label() -> None:
     page = render("```python\nx = 1\n```\n\n```python\ny = 1\n```\n")
-    assert "run" not in page and len(shown(page)) == 2
+    assert page.count('<div class="run">') == 2 and len(shown(page)) == 2
+    assert "run-label" not in page and "run-out" not in page and "data-outcome" not in page
 
 
 def test_console_is_no_transcript() -> None:
-    assert "run" not in render("```python\nx = 1\n```\n\n```console\n$ nox -s site\n```\n")
+    page = render("```python\nx = 1\n```\n\n```console\n$ nox -s site\n```\n")
+    assert page.count('<div class="run">') == 1 and "run-out" not in page
 
 
 @pytest.mark.parametrize(
