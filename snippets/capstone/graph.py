@@ -201,10 +201,13 @@ def _leaves(
     return tuple(leaf for _, leaf in found)
 
 
+_HIDDEN = {
+    "CompiledFunctionBackward": "A part was compiled: it is one "
+    "CompiledFunctionBackward, and its operations are not counted.",
+    "CheckpointFunctionBackward": "What a reentrant checkpoint runs and "
+    "its parameters are not in the graph before backward.",
+}
+
+
 def _notes(names: list[str]) -> tuple[str, ...]:
-    if any(name.startswith("CompiledFunction") for name in names):
-        return (
-            "A part was compiled: it is one CompiledFunctionBackward, and "
-            "its operations are not counted.",
-        )
-    return ()
+    return tuple(text for name, text in _HIDDEN.items() if name in names)

@@ -139,6 +139,8 @@ class SavedTensors:
 
     def __enter__(self) -> "SavedTensors":
         for module, path in self._paths.items():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # takes no hooks; its caller gets what it saves
             self._hooks += [
                 module.register_forward_pre_hook(self._enter(shown(path))),
                 module.register_forward_hook(self._leave, always_call=True),

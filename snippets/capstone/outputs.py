@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.parameter import is_lazy
 
@@ -286,6 +287,8 @@ def _misses_all(loss: Tensor, parameters: set[int], most: int = 1000) -> bool:
         node = waiting.pop()
         if id(getattr(node, "variable", None)) in parameters:
             return False
+        if isinstance(node, BackwardCFunction):
+            return False  # it may hold parameters out of sight: checkpoint
         for child, _ in node.next_functions:
             if child is not None and id(child) not in seen:
                 seen.add(id(child))
@@ -293,5 +296,4 @@ def _misses_all(loss: Tensor, parameters: set[int], most: int = 1000) -> bool:
                 waiting.append(child)
         if len(held) > most:
             return False
-    # A compiled or custom Function may hold parameters out of sight.
     return True

@@ -33,7 +33,7 @@ def untouched(model: nn.Module, *others: Any) -> Iterator[None]:
 
     Inside, every `.grad` is None, so that nothing adds to the old one,
     and hooks that run after a gradient was accumulated (an optimizer
-    may step in one) are off.
+    may step in one) are off. So is inference mode.
 
     The values are kept as a copy, because a write through `.data` or by
     a fused optimizer leaves no trace in a tensor's version: it costs the
@@ -45,6 +45,8 @@ def untouched(model: nn.Module, *others: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for restore in (_keep_modes(), _keep_random(modules)):
             stack.callback(restore)
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
         for module in modules:
             stack.callback(_keep_module(module))
         for tensor in _tensors(modules, others):

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from snippets.capstone.gradients import STATUSES, profile_gradient_flow, read_gradients
+from snippets.capstone.graph import profile_graph
 from snippets.capstone.norms import norms, total_norm
 from snippets.capstone.outputs import DebuggerError
 from tests.capstone.models import CASES, gpt, odd
@@ -268,6 +270,34 @@ def test_a_compiled_model_is_read_and_a_line_says_what_is_missing() -> None:
     assert [row.name for row in report.rows] == ["0.weight", "0.bias"]
     assert report.total_norm == pytest.approx(expected.total_norm)
     assert "compiled" in report.notes[0]
+
+
+def test_parameters_within_a_reentrant_checkpoint_are_out_of_sight_and_found() -> None:
+    class Block(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=True)
+
+    report = profile_gradient_flow(Block(2, 2), torch.ones(3, 2, requires_grad=True), None, total)
+    assert report.row("bias").norm == pytest.approx(3 * math.sqrt(2))
+
+
+def test_lazy_batch_norm_is_lazy_again() -> None:
+    model, x = nn.Sequential(nn.LazyBatchNorm1d(), nn.LazyLinear(2)), torch.randn(4, 3)
+    before = photo(model, x)
+    report = profile_gradient_flow(model, x, None, lambda out: out.square().sum())
+    assert report.row("0.weight").shape == (3,)
+    assert differences(before, photo(model, x)) == []
+    assert type(model[0]) is nn.LazyBatchNorm1d
+    model(x)  # and it can still be initialised
+    assert type(model[0]) is nn.BatchNorm1d
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_part() -> None:
+    model = nn.Sequential(torch.jit.script(nn.Linear(2, 2)), nn.Linear(2, 1))
+    report = profile_gradient_flow(model, torch.ones(1, 2), None, total)
+    assert [row.status for row in report.rows] == ["ok"] * 4
+    assert profile_graph(model, torch.ones(1, 2), None, total).saved is not None
 
 
 def test_gradients_of_ones_own_backward_can_be_read() -> None:

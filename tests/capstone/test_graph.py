@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from snippets.capstone.graph import profile_graph, read_graph
 from snippets.capstone.outputs import DebuggerError
@@ -232,6 +233,15 @@ def test_a_compiled_part_is_a_note() -> None:
 
     report = read_graph(CompiledFunction.apply(torch.ones(2, requires_grad=True)))
     assert "compiled" in report.notes[0]
+
+
+def test_a_reentrant_checkpoint_is_a_note() -> None:
+    class Block(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=True)
+
+    report = profile_graph(Block(2, 2), torch.ones(1, 2, requires_grad=True), None, lambda out: out.sum())
+    assert "reentrant" in report.notes[0]
 
 
 def test_within_a_transform_of_torch_func_is_one_line_that_says_why() -> None:

@@ -129,6 +129,21 @@ def test_reports_are_frozen_and_json_and_text(method: str, name: str) -> None:
     assert str(report)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("method", ["profile_graph", "profile_gradient_flow", "verify_curvature", "find_anomalies"])
+def test_the_mode_of_the_caller_does_not_matter(method: str, mode: Callable[[], Any]) -> None:
+    model = build(["batch norm", "tanh", "dropout"], True, {"grad"})
+    x, y = torch.randn(4, 3), torch.randn(4, 2)
+    suite = AutogradDebuggerSuite(model, F.mse_loss)
+    before = photo(model, x, y)
+    expected = call(suite, method, x, y)
+    with mode():
+        assert call(suite, method, x, y) == expected
+        assert not torch.is_grad_enabled()
+    assert differences(before, photo(model, x, y)) == []
+    assert torch.is_grad_enabled()
+
+
 def test_a_criterion_of_the_call_wins_over_that_of_the_suite() -> None:
     suite = AutogradDebuggerSuite(nn.Linear(2, 1), nn.MSELoss())
     x, y = torch.ones(3, 2), torch.zeros(3, 1)
