@@ -110,7 +110,7 @@ class AnomalyReport(Report):
 
 
 _NONE = Sighting(
-    "", "", "", "", 0, "", Place(), (), "", 0, 0, 0, None, False, False
+    *("", "", "", ""), 0, "", Place(), (), "", 0, 0, 0, None, False, False
 )
 
 
@@ -206,8 +206,7 @@ class _Run:
 
     def _suspects(self) -> list[int]:
         """Sightings that are no masks."""
-        seen = self.watch.sightings
-        return [k for k, one in enumerate(seen) if not one.filled]
+        return [k for k, s in enumerate(self.watch.sightings) if not s.filled]
 
     def report(self) -> AnomalyReport:
         """Choose the sighting that matters."""
@@ -218,7 +217,6 @@ class _Run:
         ]
         chosen = self._chosen([g for _, g in bad])
         value = math.nan if self.loss is None else self.loss.item()
-        names = tuple(name for name, _ in bad)
         if chosen is None:
             self._absorbed()
         one = _NONE if chosen is None else self.watch.sightings[chosen]
@@ -238,7 +236,7 @@ class _Run:
             inf=one.inf,
             cause=self._cause(chosen),
             loss=value,
-            gradients=names,
+            gradients=tuple(name for name, _ in bad),
             parameters=sum(t.requires_grad for _, _, t in self.named),
             notes=tuple(self.notes),
         )
@@ -260,8 +258,7 @@ class _Run:
         return self._root(min(known))
 
     def _root(self, k: int) -> int:
-        """Go back from a NaN to the inf that made it, unless that was
-        written as a constant, as a mask is."""
+        """Go back from a NaN to the inf that made it, if no constant."""
         seen = self.watch.sightings
         while True:
             cause = seen[k].cause
@@ -276,18 +273,16 @@ class _Run:
         if chosen is None:
             return ""
         seen = self.watch.sightings
+        one = seen[chosen]
         later = [
-            one
-            for one in seen[chosen:]
-            if one.node == seen[chosen].node and one.kind == "nan"
+            s for s in seen[chosen:] if s.node == one.node and s.kind == "nan"
         ]
-        masked = seen[chosen].order > 0 and any(one.zeros for one in later[:3])
+        masked = one.order > 0 and any(s.zeros for s in later[:3])
         dropped = (
-            seen[chosen].phase in ("forward", "loss")
+            one.phase in ("forward", "loss")
             and self.loss is not None
             and not any(not_finite(self.loss))
         )
-        one = seen[chosen]
         return likely_cause(one, one.operation, masked, dropped)
 
     def _absorbed(self) -> None:
