@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from importlib import metadata
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+# A misspelt name would skip its block for ever. Whoever needs another package adds it here.
+PACKAGES = ("cuda", "lightning", "matplotlib", "numpy", "tensorboard", "torch", "torchvision", "transformers")
 RELEASES = (">=", "<=", "<", ">", "==", "!=")
 RELEASE = re.compile(r"\d+\.\d+")  # what a block needs came with a minor release
 
@@ -31,6 +34,10 @@ class Needs:
                 requirement = Requirement(part)
             except InvalidRequirement:
                 raise ValueError(f"'{part}' is neither cuda nor a package such as torch>=2.14") from None
+            if requirement.name not in PACKAGES:
+                near = difflib.get_close_matches(requirement.name, PACKAGES, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"pages may ask for {', '.join(PACKAGES)}"
+                raise ValueError(f"'{requirement.name}' would never be met; {hint}")
             if requirement.specifier and requirement.name != "torch":
                 raise ValueError(f"name {requirement.name} without a version; only torch's is asked for")
             if any(operator not in RELEASES or not RELEASE.fullmatch(version) for operator, version in _asked(part)):

@@ -55,7 +55,7 @@ After it.
 
     Inside.
 
-``` { .python data-needs="nosuchpackage, torch>=99.0: why" }
+``` { .python data-needs="lightning, torch>=99.0: why" }
 missing = 1
 ```
 
