@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: 0BSD
 """Which module has the wrong derivative? From the loss to the part.
 
-The loss is checked first, as one function of the inputs and parameters.
-If it is wrong, each module is checked alone on the inputs that it gets,
-from the outside in, as long as one inside is wrong too.
+The loss is checked first, as one function of the inputs and parameters:
+its gradient by differences, the gradient of that by the self-check of the
+curvature, which is much faster than one for each pair of parameters. If
+it is wrong, each module is checked alone on the inputs that it gets, from
+the outside in, as long as one inside is wrong too.
 """
 
 import dataclasses
@@ -13,12 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from .derivatives import DerivativeReport, check_derivatives
 from .float64 import map_tensors, widen
 from .hvp import twice_differentiable
 from .naming import module_paths, shown
-from .outputs import Criterion, Report, call_model, scalar_loss
+from .outputs import Criterion, Report, call_model, check_loss, scalar_loss
+from .selfcheck import self_check
 from .state import untouched
 
 
@@ -67,13 +71,13 @@ def check_loss_derivatives(
     """
     with untouched(model, criterion, inputs, targets):
         loss = _Loss(model, targets, criterion)
-        report = check_derivatives(loss, inputs, seed=seed)
+        report = check_derivatives(loss, inputs, points=2, seed=seed)
         mode = "as given"
         if report.first_order == "not deterministic" and model.training:
             model.eval()
             mode = "eval"
-            report = check_derivatives(loss, inputs, seed=seed)
-        report = _renamed(report)
+            report = check_derivatives(loss, inputs, points=2, seed=seed)
+        report = _with_second(_renamed(report), loss, inputs, seed)
         if "wrong" not in (report.first_order, report.second_order):
             return LossDerivatives(report, mode)
         given = _given(model, inputs, targets, criterion)
@@ -89,6 +93,7 @@ class _Loss(nn.Module):
         self, model: nn.Module, targets: Any, criterion: Criterion
     ) -> None:
         super().__init__()
+        self.once = True
         self.model = model
         self.criterion = criterion
         self.batch = (targets,)  # a tuple: `in_float64` leaves it alone
@@ -100,10 +105,64 @@ class _Loss(nn.Module):
         with twice_differentiable(self.model):
             output = call_model(self.model, named or given)
         if self.criterion is None:
-            return _own_loss(output)
-        return self.criterion(
-            *((output,) if targets is None else (output, targets))
-        )
+            return self.end(_own_loss(output))
+        pair = (output,) if targets is None else (output, targets)
+        return self.end(self.criterion(*pair))
+
+    def end(self, loss: Any) -> Any:
+        """Return the loss, without a second derivative if so asked."""
+        if self.once and isinstance(loss, Tensor):
+            return _Once.apply(loss)
+        return loss
+
+
+class _Once(torch.autograd.Function):
+    """The identity; `check_derivatives` then skips the second order."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+_VERDICTS = {
+    "agrees": "right",
+    "disagrees": "wrong",
+    "inconclusive": "inconclusive",
+    "not done": "not available",
+}
+
+
+def _with_second(
+    report: DerivativeReport, loss: _Loss, inputs: Any, seed: int
+) -> DerivativeReport:
+    """With the second order of the loss, from its self-check."""
+    if report.first_order != "right":
+        return report
+    loss.once = False
+    wide = widen(inputs)
+    check = self_check(
+        loss.model,
+        lambda: check_loss(call_model(loss, wide), loss.model),
+        seed=seed,
+    )
+    kept = [n for n in report.notes if not n.startswith(_REFUSED)]
+    if check.reason:
+        kept.append(f"Second order: {check.reason}.")
+    return dataclasses.replace(
+        report,
+        passed=report.passed and check.verdict in ("agrees", "not done"),
+        second_order=_VERDICTS[check.verdict],
+        second_error=check.error,
+        notes=tuple(kept),
+    )
+
+
+_REFUSED = "Backward cannot be differentiated"
 
 
 def _own_loss(output: Any) -> Any:

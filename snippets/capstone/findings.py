@@ -204,8 +204,11 @@ def from_derivatives(report: LossDerivatives) -> list[Finding]:
             return [Finding(level, section, title, (where,), text, advice)]
     if report.loss.passed:
         return []
-    title = f"Derivatives: {report.loss.first_order}"
+    title = f"Derivatives {report.loss.first_order}"
     text = " ".join(report.loss.notes[:1])
+    if report.loss.first_order == "right":
+        title = f"Second derivative {report.loss.second_order}"
+        text = " ".join(report.loss.notes[-1:])
     return [Finding("note", "derivatives", title, (), text)]
 
 

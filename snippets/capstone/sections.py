@@ -176,8 +176,9 @@ def derivatives(report: LossDerivatives) -> str:
         how(
             "vᵀJu  against  vᵀ(f(x + hu) − f(x − hu)) / 2h",
             "Backward against central differences, in float64 where the "
-            "model can, at the given point and near it; the second order is "
-            "the same for the gradient.",
+            "model can, at the given point and near it. The second order of "
+            "the loss is one Hessian product against differences of "
+            "gradients, that of a module the same for its gradient.",
         ),
     ]
     if report.mode == "eval":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from snippets.capstone.activity import find_dead_relus
@@ -136,7 +137,7 @@ def test_contrast_is_aa_in_light_and_dark(k: int) -> None:
         "line": 3,
     }.items():
         low, high = sorted([page_colour, luminance(found[name])])
-        assert (high + 0.05) / (low + 0.05) >= least[name], name
+        assert (high + 0.05) / (low + 0.05) >= least, name
 
 
 def test_what_cannot_be_made_is_said(html: str) -> None:
@@ -171,3 +172,49 @@ def test_the_innermost_wrong_module_is_named() -> None:
     report = examined(sick.wrong()).derivatives
     assert report is not None and (report.module, report.kind) == ("1.1", "Squared")
     assert report.loss.mismatch is not None and report.loss.mismatch.output.startswith("loss")
+
+
+class Cached(torch.autograd.Function):
+    """x³, whose backward uses a number saved without its graph: the second derivative is wrong."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        square = x * x
+        ctx.save_for_backward(square)
+        return square * x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        (square,) = ctx.saved_tensors
+        return 3 * g * square
+
+
+class Cube(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Cached.apply(x)
+
+
+def test_a_wrong_second_derivative_is_followed_to_its_module() -> None:
+    report = examined(nn.Sequential(nn.Linear(16, 4), Cube(), nn.Linear(4, 1)))
+    found = next(one for one in report.findings if one.section == "derivatives")
+    assert (found.level, found.title, found.where) == ("warning", "Wrong second derivative", ("1 (Cube)",))
+    assert "intermediate" in found.advice
+
+
+class Forked(nn.Module):
+    """Parts that are a list, called with keywords, and used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Linear(16, 16), sick.Squared()])
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for part in [*self.parts, self.parts[0]]:
+            x = part(input=x) if isinstance(part, nn.Linear) else part(x=x)
+        return self.head(x)
+
+
+def test_a_wrong_module_is_found_in_a_list_and_by_keywords() -> None:
+    report = examined(Forked()).derivatives
+    assert report is not None and report.module == "parts.1"
