@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from .files import check_writable, write_whole
-from .loading import DTYPES, Subject, UsageError, load
+from .loading import DTYPES, Subject, UsageError, load, one_line
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
@@ -107,6 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.debug:
             traceback.print_exception(error.__cause__ or error)
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        if options.debug:
+            traceback.print_exception(error)
+        print(f"{PROGRAM}: error: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted", file=sys.stderr)

@@ -72,7 +72,8 @@ def load(
         not change the random numbers of the others.
 
     A batch is a pair (inputs, targets), as from a DataLoader; anything
-    else is the inputs of a model that needs no targets.
+    else is the inputs of a model that needs no targets. Inputs that are
+    a pair themselves, without targets, are written ((a, b), None).
     Raises UsageError.
     """
     add_working_directory()

@@ -47,7 +47,7 @@ def norms_plot(report: GradientReport) -> str:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
 
     def draw(width: int) -> tuple[list[str], int]:
-        name, status = (190, 90) if width > 400 else (112, 76)
+        name, status = columns(width, [one.layer for one in layers])
         left, right = name, width - status
         bottom = 24 + ROW * len(layers)
 
@@ -125,7 +125,7 @@ def bytes_plot(rows: Sequence[SavedRow]) -> str:
     most = max((row.held for row in shown), default=1)
 
     def draw(width: int) -> tuple[list[str], int]:
-        name, number = (190, 90) if width > 400 else (112, 76)
+        name, number = columns(width, [row.name for row in shown])
         room = width - name - number
         parts = []
         for k, row in enumerate(shown):
@@ -188,6 +188,13 @@ def spectrum_plot(report: CurvatureReport) -> str:
         f"the top eigenvalue is {report.eigenvalue:.3g}"
     )
     return both(draw, "Ritz values and their weights", text)
+
+
+def columns(width: int, names: Sequence[str]) -> tuple[float, int]:
+    """Widths of the columns of names, on the left, and of words."""
+    most, words = (190, 90) if width > 400 else (112, 90)
+    longest = max(map(len, names), default=0)
+    return min(most, max(40, 7.3 * longest + 18)), words
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:

@@ -101,5 +101,5 @@ def _finding(one: Finding) -> str:
         f"{one.level.capitalize()}:</span> {e(one.title)}</h3>{at}"
         f"<p>{e(one.text)}</p>{advice}"
         f'<p class="quiet"><a href="#{one.section}">'
-        f"{TITLES[one.section]}</a></p></li>"
+        f"See {TITLES[one.section]}</a></p></li>"
     )

@@ -49,9 +49,9 @@ dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere;
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
 caption { text-align: left; padding-bottom: .4rem; white-space: nowrap; }
-th { font-weight: 600; text-align: right; vertical-align: bottom; }
+th { font-weight: 600; text-align: right; }
 th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--hair);
-  white-space: nowrap; }
+  white-space: nowrap; vertical-align: baseline; line-height: 1.5; }
 td { text-align: right; font-size: .82rem; font-variant-numeric: tabular-nums; }
 th:first-child, td.left, th.left { text-align: left; }
 tbody th { font: 400 .82rem "JetBrains Mono", ui-monospace, monospace; }
@@ -59,6 +59,7 @@ td b { font-family: Inter, system-ui, sans-serif; }
 pre { background: var(--surface); padding: .7rem .9rem; border-radius: 4px;
   font-size: .82rem; white-space: pre-wrap; overflow-wrap: anywhere;
   max-width: 44rem; }
+figcaption { max-width: 44rem; }
 figure { margin: 1.2rem 0; break-inside: avoid-page; }
 svg { display: block; max-width: 100%; height: auto; color: var(--ink); }
 svg text { font: 12.5px Inter, system-ui, sans-serif; fill: var(--ink); }
@@ -74,8 +75,9 @@ svg .none { fill: none; stroke: var(--line); stroke-width: 1.5; }
 svg text.strong { font-weight: 650; }
 .narrow { display: none; }
 @media screen and (max-width: 46rem) { .wide { display: none; }
-  .narrow { display: block; } dl { grid-template-columns: 1fr; gap: 0; }
-  dd { margin-bottom: .4rem; } h1 { font-size: 1.6rem; } }
+  .narrow { display: block; } h1 { font-size: 1.6rem; }
+  dl { grid-template-columns: minmax(5rem, 8rem) 1fr; gap: .3rem .8rem; }
+}
 @media print { html { font-size: 12.5px; } body { max-width: none; padding: 0; }
   h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
   nav { display: none; } .scroll { overflow: visible; }
