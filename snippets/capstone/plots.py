@@ -144,12 +144,26 @@ def bytes_plot(rows: Sequence[SavedRow]) -> str:
     return both(draw, "Saved bytes of each module, the largest first", text)
 
 
+_FLOOR = -6  # of the exponent of a weight that is drawn
+
+
+def _weights(
+    left: float, right: float, y: Callable[[float], float]
+) -> list[str]:
+    parts = []
+    for power in range(0, _FLOOR - 1, -2):
+        at = y(10.0**power)
+        parts.append(line(left, at, right, at, "grid"))
+        text = "1" if power == 0 else f"1e{power}"
+        parts.append(label(left - 22, at + 4, text, "quiet", "end"))
+    return parts
+
+
 def spectrum_plot(report: CurvatureReport) -> str:
     """Ritz values with their weights, on a log scale of the weight."""
     values, weights = report.spectrum, report.weights
     low, high = min(*values, 0.0), max(*values, 0.0)
     span = (high - low) or 1.0
-    floor = -6  # of the exponent of a weight that is drawn
 
     def draw(width: int) -> tuple[list[str], int]:
         left, right, top, bottom = 66, width - 44, 16, 176
@@ -158,15 +172,10 @@ def spectrum_plot(report: CurvatureReport) -> str:
             return left + (right - left) * (value - low) / span
 
         def y(weight: float) -> float:
-            power = max(math.log10(weight), floor) if weight > 0 else floor
-            return top + (bottom - top) * power / floor
+            power = max(math.log10(weight), _FLOOR) if weight > 0 else _FLOOR
+            return top + (bottom - top) * power / _FLOOR
 
-        parts = []
-        for power in range(0, floor - 1, -2):
-            at = y(10.0**power)
-            parts.append(line(left, at, right, at, "grid"))
-            text = "1" if power == 0 else f"1e{power}"
-            parts.append(label(left - 22, at + 4, text, "quiet", "end"))
+        parts = _weights(left, right, y)
         parts.append(line(x(0), top, x(0), bottom, "axis"))
         parts.append(line(left, bottom, right, bottom, "axis"))
         for value, weight in zip(values, weights, strict=True):

@@ -88,13 +88,6 @@ def gradients(report: GradientReport) -> str:
     more = len(report.layers) - MOST
     text = "A diamond is a warning or an error, an empty ring no gradient."
     text += f" {more} layers that are ok are left out." if more > 0 else ""
-    rows = []
-    for row in report.rows:
-        values = row.norm, row.mean, row.std, row.max_abs
-        numbers = ["–" if v is None else f"{v:.3g}" for v in values]
-        name = " = ".join([row.name, *row.aliases])
-        shape = "?" if row.shape is None else "×".join(map(str, row.shape))
-        rows.append((name, shape or "1", row.dtype, *numbers, row.status))
     head = ("Parameter", "Shape", "Dtype", "Norm", "Mean", "Std", "Max abs")
     return "".join(
         [
@@ -116,7 +109,7 @@ def gradients(report: GradientReport) -> str:
             table(
                 "Gradient of each parameter, in the order of the model",
                 (*head, "Status"),
-                rows,
+                _rows(report),
                 "left",
             ),
             notes(report.notes),
@@ -124,33 +117,21 @@ def gradients(report: GradientReport) -> str:
     )
 
 
+def _rows(report: GradientReport) -> list[tuple[str, ...]]:
+    rows = []
+    for row in report.rows:
+        values = row.norm, row.mean, row.std, row.max_abs
+        numbers = ["–" if v is None else f"{v:.3g}" for v in values]
+        name = " = ".join([row.name, *row.aliases])
+        shape = "?" if row.shape is None else "×".join(map(str, row.shape))
+        rows.append((name, shape or "1", row.dtype, *numbers, row.status))
+    return rows
+
+
 def curvature(report: CurvatureReport) -> str:
     """Eigenvalue, trace, self-check and the spectrum."""
-    settled = "converged" if report.converged else "not converged"
-    check = report.check
-    told = check.reason if check.verdict == "not done" else check.parameter
     parts = [
-        facts(
-            [
-                ("Along v", f"{report.along:.4g} (seed {report.seed})"),
-                (
-                    "Top eigenvalue",
-                    f"{report.eigenvalue:.4g} ({report.which}, residual "
-                    f"{report.residual:.1g}, {report.products} products, "
-                    f"{settled})",
-                ),
-                (
-                    "Trace",
-                    f"{report.trace:.4g} ± {report.trace_error:.2g} "
-                    f"({report.trace_samples} samples)",
-                ),
-                (
-                    "Self-check",
-                    f"{check.verdict} (error {check.error:.1g}; {told})",
-                ),
-                ("Parameters", f"{report.parameters:,}"),
-            ]
-        ),
+        _numbers(report),
         how(
             "Hv = d(g·v)/dθ,  Hx = λx,  tr H = E[zᵀHz],  z = ±1",
             "The eigenvalue is by Lanczos, its residual ‖Hx − λx‖ / |λ|; "
@@ -167,6 +148,33 @@ def curvature(report: CurvatureReport) -> str:
         )
         parts.append(figure(spectrum_plot(report), text))
     return "".join([*parts, notes(report.notes)])
+
+
+def _numbers(report: CurvatureReport) -> str:
+    settled = "converged" if report.converged else "not converged"
+    check = report.check
+    told = check.reason if check.verdict == "not done" else check.parameter
+    return facts(
+        [
+            ("Along v", f"{report.along:.4g} (seed {report.seed})"),
+            (
+                "Top eigenvalue",
+                f"{report.eigenvalue:.4g} ({report.which}, residual "
+                f"{report.residual:.1g}, {report.products} products, "
+                f"{settled})",
+            ),
+            (
+                "Trace",
+                f"{report.trace:.4g} ± {report.trace_error:.2g} "
+                f"({report.trace_samples} samples)",
+            ),
+            (
+                "Self-check",
+                f"{check.verdict} (error {check.error:.1g}; {told})",
+            ),
+            ("Parameters", f"{report.parameters:,}"),
+        ]
+    )
 
 
 def derivatives(report: LossDerivatives) -> str:

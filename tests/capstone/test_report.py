@@ -21,6 +21,8 @@ from snippets.capstone.plots import MOST, chosen
 from snippets.capstone.report import page
 from snippets.capstone.style import CSS
 from tests.capstone import sick
+from tests.capstone.models import CASES
+from tests.capstone.same import differences, photo
 
 VOID = {"meta", "br", "line", "circle", "rect", "polygon"}
 
@@ -218,3 +220,20 @@ class Forked(nn.Module):
 def test_a_wrong_module_is_found_in_a_list_and_by_keywords() -> None:
     report = examined(Forked()).derivatives
     assert report is not None and report.module == "parts.1"
+
+
+@pytest.mark.parametrize(("name", "says"), [("checkpointed", "uses checkpoints"), ("odd", "has lazy parameters")])
+def test_what_cannot_be_checked_is_refused_in_one_sentence(name: str, says: str) -> None:
+    model, inputs, targets, criterion = CASES[name]()
+    found = diagnose(assemble(model, (inputs, targets), criterion, ("m:model", "m:batch", "")))
+    assert says in found.unavailable["derivatives"] and "Wrong derivative" not in str(found)
+
+
+@pytest.mark.parametrize("name", ["bag", "vae", "tagger", "encoder"])
+def test_a_report_leaves_the_model_as_it_was(name: str) -> None:
+    model, inputs, targets, criterion = CASES[name]()
+    before = photo(model, inputs, targets)
+    subject = assemble(model, (inputs, targets), criterion, ("m:model", "m:batch", ""))
+    before["torch"] = photo(model)["torch"]  # the seed was set
+    found = diagnose(subject)
+    assert differences(before, photo(model, inputs, targets)) == [] and found.verdict == "healthy"
