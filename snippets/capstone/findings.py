@@ -107,7 +107,8 @@ def _measured(
     status: str, layers: list[LayerVerdict], report: GradientReport
 ) -> str:
     count = f"{len(layers)} of {len(report.layers)} layers"
-    norms = [one.norm for one in layers if one.norm is not None]
+    rows = [row for row in report.rows if row.status == status]
+    norms = [row.norm for row in rows if row.norm is not None]
     if status == "vanishing":
         return (
             f"{count}: norms down to {min(norms):.2g}, below "

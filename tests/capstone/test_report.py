@@ -237,3 +237,11 @@ def test_a_report_leaves_the_model_as_it_was(name: str) -> None:
     before["torch"] = photo(model)["torch"]  # the seed was set
     found = diagnose(subject)
     assert differences(before, photo(model, inputs, targets)) == [] and found.verdict == "healthy"
+
+
+def test_a_vanishing_norm_is_that_of_the_parameter_not_of_its_layer() -> None:
+    model = nn.Linear(16, 1)
+    x, y = sick.batch()
+    (found,) = examined(model, (x * 1e-9, y)).findings
+    number = float(re.search(r"norms down to (\S+),", found.text)[1])
+    assert found.title == "Vanishing gradients" and number < 1e-6
