@@ -86,7 +86,8 @@ def gradients(report: GradientReport) -> str:
     """Norms by layer, and all numbers by parameter."""
     loss = "–" if report.loss is None else f"{report.loss:.6g}"
     more = len(report.layers) - MOST
-    text = "A diamond is a warning or an error, an empty ring no gradient."
+    text = "A diamond is a warning or an error, an empty ring no gradient; a "
+    text += "norm of 0 is drawn at the left edge."
     text += f" {more} layers that are ok are left out." if more > 0 else ""
     head = ("Parameter", "Shape", "Dtype", "Norm", "Mean", "Std", "Max abs")
     return "".join(
