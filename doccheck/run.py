@@ -5,7 +5,6 @@ import __future__ as futures
 
 import builtins
 import hashlib
-import io
 import os
 import pdb
 import signal
@@ -14,9 +13,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from concurrent.futures import thread as pools
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -27,6 +24,7 @@ from doccheck import console, names, outputs, script, transcripts
 from doccheck.capture import Written
 from doccheck.failures import Failure, Reader
 from doccheck.isolation import fresh
+from doccheck.limits import InputAsked, NoInput, ProcessEnd, TooLong, kept_alive, limited, no_breakpoint
 from doccheck.page import Block, Page, Value
 from doccheck.places import Place, Problem
 from doccheck.project import Project
@@ -35,8 +33,6 @@ from doccheck.transcripts import Output
 FUTURE_FLAGS = 0
 for _name in futures.all_feature_names:
     FUTURE_FLAGS |= getattr(futures, _name).compiler_flag
-BLOCK_SECONDS = 60.0  # a page has a budget of five
-AGAIN_SECONDS = 1.0  # a block that catches everything is stopped again
 THREAD_SECONDS = 2.0  # for a thread that is about to end
 FORBIDDEN_CALLS = {"set_num_interop_threads": "it cannot be undone for the pages that follow"}
 
@@ -71,27 +67,6 @@ class PageRun:
 def page_seed(base: int, name: str) -> int:
     """The seed of a page in a run: other pages do not change it."""
     return int.from_bytes(hashlib.sha256(f"{base}:{name}".encode()).digest()[:4], "big")
-
-
-class _TooLong(BaseException):
-    """A block that would keep everybody waiting."""
-
-
-class _ProcessEnd(BaseException):
-    """A block that would end the run, and with it every page that is left."""
-
-
-class _InputAsked(BaseException):
-    """No `except Exception` of a page may hide that it asked."""
-
-
-class _NoInput(io.StringIO):
-    """A page runs without a person at the keyboard."""
-
-    def read(self, *_: Any) -> str:
-        raise _InputAsked("a page cannot ask for input")
-
-    readline = read  # type: ignore[assignment]
 
 
 def run(
@@ -139,11 +114,11 @@ class _Runner:
 
     def run(self, steps: list[Block | Value], results: dict[str, Result], mend: bool) -> None:
         sys.path.insert(0, str(self.project.root))
-        sys.stdin = _NoInput()
-        sys.breakpointhook = pdb.set_trace = _no_breakpoint
+        sys.stdin = NoInput()
+        sys.breakpointhook = pdb.set_trace = no_breakpoint
         sys.unraisablehook = threading.excepthook = self._lose
         for name in ("_exit", "execv", "execve", "abort"):
-            setattr(os, name, _kept_alive(name, getattr(os, name)))
+            setattr(os, name, kept_alive(name, getattr(os, name)))
         process, threads = os.getpid(), set(threading.enumerate())
         main = self.module()
         sys.modules["__main__"] = main
@@ -230,7 +205,7 @@ class _Runner:
             try:
                 with limited():
                     exec(code, vars(main))
-            except (KeyboardInterrupt, SystemExit, _InputAsked, _ProcessEnd, _TooLong) as error:
+            except (KeyboardInterrupt, SystemExit, InputAsked, ProcessEnd, TooLong) as error:
                 if self.interrupted:
                     raise
                 result.failure = self.reader.failure(error, block.place)
@@ -316,46 +291,3 @@ class _Runner:
 
 def _said(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).rstrip("\n")
-
-
-def _no_breakpoint(*_: Any, **__: Any) -> None:
-    raise _InputAsked("a page cannot stop at a breakpoint")
-
-
-def _kept_alive(name: str, end: Callable[..., Any]) -> Callable[..., Any]:
-    """`os._exit` and its like, for the children of this process only: pytest would end with it, and report nothing."""
-    process = os.getpid()
-
-    def call(*arguments: Any) -> Any:
-        if os.getpid() == process:
-            raise _ProcessEnd(f"os.{name} ends the process")
-        return end(*arguments)
-
-    return call
-
-
-@contextmanager
-def limited(seconds: float = 0) -> Iterator[None]:
-    """Stop a block that hangs, say in a pool whose workers cannot start. Only where the system has alarms."""
-    seconds = seconds or BLOCK_SECONDS
-    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    late = _TooLong(f"the block ran for more than {seconds:g} s")
-    stopped = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
-        raise late
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
-    try:
-        yield
-        if stopped:  # and the block caught it
-            raise late
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import doccheck.limits
 import doccheck.run
 from doccheck.page import load
 from doccheck.project import Project
@@ -79,7 +80,7 @@ def test_ids_stay_when_lines_and_headings_are_added_above(tmp_path: Path) -> Non
 
 
 def test_a_block_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doccheck.run, "BLOCK_SECONDS", 0.05)
+    monkeypatch.setattr(doccheck.limits, "BLOCK_SECONDS", 0.05)
     said = run_page(
         tmp_path, "```python\nwhile True:\n    try:\n        x = 1\n    except Exception:\n        x = 2\n```\n"
     )
@@ -150,8 +151,8 @@ def test_no_machinery_in_any_report(tmp_path: Path) -> None:
 
 
 def test_a_block_that_catches_everything_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doccheck.run, "BLOCK_SECONDS", 0.05)
-    monkeypatch.setattr(doccheck.run, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(doccheck.limits, "BLOCK_SECONDS", 0.05)
+    monkeypatch.setattr(doccheck.limits, "AGAIN_SECONDS", 0.05)
     wait = "    try:\n        while True:\n            pass\n    except BaseException:\n        pass\n"
     assert "the block ran for more than 0.05 s" in run_page(tmp_path, f"```python\nfor _ in range(3):\n{wait}```\n")
 
