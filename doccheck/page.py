@@ -71,6 +71,7 @@ class Page:
     name: str
     source: str = ""  # line ends as \n
     lines: list[Line] = field(default_factory=list)  # includes expanded
+    outline: Outline | None = None  # None only where the file could not be read
     steps: list[Block | Value] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     fatal: list[Problem] = field(default_factory=list)
@@ -121,7 +122,7 @@ def parse(project: Project, path: Path, raw: bytes) -> Page:
     body = FRONT_MATTER.sub(lambda match: "\n" * match[0].count("\n"), page.source)
     lines = [Line(text, Place(page.name, number)) for number, text in enumerate(body.split("\n"), 1)]
     page.lines, wrong, page.included = includes.expand(project, lines)
-    outline = read(project, page.lines)
+    outline = page.outline = read(project, page.lines)
     page.anchors = outline.anchors
     page.links = [event for event in outline.events if event.kind == "link"]
     if outline.openings:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from doccheck import fences
 from doccheck.fences import Fence
 from doccheck.page import Block, Page
 from doccheck.project import Project
@@ -77,7 +76,8 @@ class _Walk:
         self.page = page
         self.folder = page.path.parent.relative_to(project.docs)
         self.site = site
-        outline = fences.read(project, page.lines)
+        assert page.outline is not None, f"{page.name} could not be read"
+        outline = page.outline
         self.prose = dict(outline.prose)
         self.fences = {fence.first: fence for fence in outline.fences}
         self.blocks = {block.fence.first: block for block in page.blocks}
