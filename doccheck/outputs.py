@@ -19,8 +19,9 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?j?(?!\.
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{4,}\b")
 TRIGGERED = re.compile(r"[ \t]*\(Triggered internally at [^)]*\)")
 CUDA_DEVICE = re.compile(r",\s*device='cuda(?::\d+)?'")
-ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Exit|Interrupt|Iteration)(?::|$)", re.MULTILINE)
-WARNING = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]*Warning: ", re.MULTILINE)
+ENDS = "Error|Exception(?:Group)?|Exit|Interrupt|Iteration"  # of the names of errors
+ERROR = re.compile(rf"^((?:[A-Za-z_]\w*\.)*(?:[A-Za-z_]\w*)?(?:{ENDS}))(?=:|$)", re.MULTILINE)
+WARNING = re.compile(r"^((?:[A-Za-z_]\w*\.)*\w*Warning)(?=: )", re.MULTILINE)
 EXACT_DIGITS = 3
 TENSOR = re.compile(r"\btensor\(")
 TOKEN = re.compile(rf"{NUMBER.pattern}|\w+|[^\w\s]")
@@ -39,7 +40,7 @@ def names_error(transcript: str) -> bool:
 def error_name(transcript: str) -> str:
     """The name of the error that a transcript shows, as in `RuntimeError`; empty where it shows none."""
     match = ERROR.search(transcript)
-    return match[0].rstrip(":") if match else ""
+    return match[1] if match else ""
 
 
 def normalise(text: str, device: str = "cpu") -> str:

@@ -12,6 +12,8 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.postprocessors import Postprocessor
 
+from doccheck.outputs import ERROR, WARNING
+
 Outcome = Literal["printed", "raised", "warned"]
 
 ATTRIBUTES = r'(?:"[^"]*"|[^">])*'  # superfences leaves a `>` in a value as it is
@@ -22,10 +24,6 @@ UNIT = re.compile(rf"(?P<code>{CODE})(?:\s*(?P<text>{TEXT}))?|(?P<alone>{TEXT})"
 OPENING = re.compile(rf'<div class="(?P<classes>[^"]*)"(?P<attributes>{ATTRIBUTES})>')
 UNSEARCHED = " data-search-exclude"
 INNER = re.compile(r"(?<=<code>).*(?=</code>)", re.DOTALL)
-ERROR = re.compile(
-    r"^((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|StopIteration|ExceptionGroup))(?=:|$)", re.MULTILINE
-)
-WARNING = re.compile(r"^((?:\w+\.)*\w*Warning)(?=: )", re.MULTILINE)
 HANDLER = re.compile(r"^\s*except\b", re.MULTILINE)
 
 

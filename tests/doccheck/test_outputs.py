@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+import traceback
 from typing import Any
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doccheck.outputs import diff, first_difference, normalise, same, same_shape, same_value, units, value_text
+from doccheck.outputs import (
+    diff,
+    error_name,
+    first_difference,
+    normalise,
+    same,
+    same_shape,
+    same_value,
+    units,
+    value_text,
+)
 
 settings.register_profile("doccheck", deadline=None, derandomize=True, max_examples=150)
 settings.load_profile("doccheck")
@@ -46,6 +58,15 @@ def test_a_text_is_the_same_as_itself(text: str, device: str) -> None:
     assert same(text, text, device)
     assert same_shape(text, text, device)
     assert normalise(normalise(text, device), device) == normalise(text, device)
+
+
+@given(st.from_regex(r"[a-z ]{0,12}", fullmatch=True))
+def test_every_builtin_error_is_known_by_its_name(message: str) -> None:
+    kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    for kind in kinds:
+        if not issubclass(kind, Warning | GeneratorExit | BaseExceptionGroup):
+            shown = traceback.format_exception_only(kind, kind.__new__(kind, message))[-1]
+            assert error_name(shown) == kind.__name__
 
 
 @given(TEXT, TEXT)
