@@ -19,7 +19,8 @@ from doccheck.project import Project
 from doccheck.transcripts import Output
 
 TIMEOUT = 120  # seconds for one command
-ALLOWED = "a console fence holds `$ python -m snippets…`, `$ autograd-debugger …` or `$ nox …`"
+STATUS = "echo $?"  # prints the exit status of the command above it
+ALLOWED = "a console fence holds `$ python -m snippets…`, `$ autograd-debugger …`, `$ echo $?` or `$ nox …`"
 
 
 @dataclass
@@ -48,22 +49,35 @@ def commands(block: Block) -> Iterator[Command]:
 
 def run(project: Project, block: Block) -> tuple[Output, Problem | None]:
     """Run and compare every command of the fence; the first thing that is wrong is the problem."""
+    status: int | None = None
     for command in commands(block):
-        problem = _check(project, command)
+        if command.text == STATUS:
+            problem = _check_status(command, status)
+        else:
+            status, problem = _check(project, command)
         if problem is not None:
             return Output(), problem
     return Output(), None
 
 
-def _check(project: Project, command: Command) -> Problem | None:
+def _check_status(command: Command, status: int | None) -> Problem | None:
+    if status is None:
+        return Problem(command.place, f"'{STATUS}' follows no command that runs", "put it under one, in the same fence")
+    return _compare(command, str(status), 0)
+
+
+def _check(project: Project, command: Command) -> tuple[int | None, Problem | None]:
+    """The exit status of a command that ran, and what is wrong with it or with what is shown under it."""
     try:
         words = shlex.split(command.text)
     except ValueError as error:
-        return Problem(command.place, f"not a command: {error}", "close the quotes")
+        return None, Problem(command.place, f"not a command: {error}", "close the quotes")
     if not words:
-        return Problem(command.place, "this line belongs to no command", "start with a command, as in `$ nox -s site`")
+        return None, Problem(
+            command.place, "this line belongs to no command", "start with a command, as in `$ nox -s site`"
+        )
     if words[:1] == ["nox"]:
-        return _check_nox(project, command, words)
+        return None, _check_nox(project, command, words)
     if words[:2] == ["python", "-m"] and words[2:] and words[2].partition(".")[0] == "snippets":
         arguments = [sys.executable, *words[1:]]
     elif words[:1] and words[0] in (scripts := _scripts(project)):
@@ -71,7 +85,7 @@ def _check(project: Project, command: Command) -> Problem | None:
         start = f"import sys; from {module} import {function} as main; sys.argv[0] = {words[0]!r}; sys.exit(main())"
         arguments = [sys.executable, "-c", start, *words[1:]]
     else:
-        return Problem(command.place, f"'{command.text}' is no command that this site checks", ALLOWED)
+        return None, Problem(command.place, f"'{command.text}' is no command that this site checks", ALLOWED)
     environment = {**os.environ, "PYTHONPATH": str(project.root), "NO_COLOR": "1", "COLUMNS": "100"}
     try:
         done = subprocess.run(
@@ -86,8 +100,8 @@ def _check(project: Project, command: Command) -> Problem | None:
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        return Problem(command.place, f"the command ran for more than {TIMEOUT} s", "show a command that ends")
-    return _compare(command, done.stdout, done.returncode)
+        return None, Problem(command.place, f"the command ran for more than {TIMEOUT} s", "show a command that ends")
+    return done.returncode, _compare(command, done.stdout, done.returncode)
 
 
 def _compare(command: Command, printed: str, status: int) -> Problem | None:

@@ -25,6 +25,7 @@ FORBIDDEN = {
     "'": "it may end the attribute",
 }
 COPY_THIS = "copy this"
+FILE = re.compile(r"[a-zA-Z_]\w*(?:/[a-zA-Z_]\w*)*\.py")  # a title that makes a block a file as well
 
 
 @dataclass
@@ -48,6 +49,12 @@ class Block:
     def shown(self) -> str:
         """The code as a reader sees it, for hashes: tabs to spaces, blank edges trimmed."""
         return shown(self.fence.text)
+
+    @property
+    def file(self) -> str:
+        """The file of the reader's that the block is, by its title, such as `my_project.py`; else empty."""
+        title = self.fence.attributes.get("title", "")
+        return title if self.kind == "python" and FILE.fullmatch(title) else ""
 
 
 @dataclass

@@ -201,6 +201,9 @@ class _Runner:
             result.failure = Failure.of(problem)
             return result
         self.path.write_text(self.edition.through(block.id), "utf-8")
+        if block.file:  # beside the page, so that the commands below find it
+            Path(block.file).parent.mkdir(parents=True, exist_ok=True)
+            Path(block.file).write_text(f"{block.fence.text}\n", "utf-8")
         with self.written.recording():
             try:
                 with limited():
