@@ -13,7 +13,7 @@ from mkdocs.structure.toc import get_toc
 from doccheck import checks
 from doccheck.page import Page as Source
 from doccheck.project import Project
-from publish import editions
+from publish import editions, fonts
 from publish.cells import address
 from publish.gallery import fresh
 from publish.notebooks import contents, dress
@@ -21,6 +21,7 @@ from publish.places import BuildStopped, project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
 FOLDER = ".cache/editions"
+FONTS = ".cache/fonts"
 
 
 @event_priority(100)  # before mkdocs-jupyter looks for notebooks
@@ -89,4 +90,14 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    return dress(output) if page.file.src_uri.endswith(".ipynb") else output
+    output = dress(output) if page.file.src_uri.endswith(".ipynb") else output
+    _letters.update(fonts.letters(output))
+    return output
+
+
+_letters: set[str] = set()
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    root = project_at(Path(config.config_file_path), Path(config.docs_dir)).root
+    fonts.reduce(Path(config.site_dir), frozenset(_letters), root / FONTS)
