@@ -24,7 +24,7 @@ class DeadRelu(Report):
     """One call of ReLU.
 
     module: path of the innermost module that ran it.
-    zeros: share of its outputs that are 0, from OFF to 1.
+    zeros: share of its outputs that are 0, at most 1.
     shape: of the output.
     """
 

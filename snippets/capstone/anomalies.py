@@ -48,8 +48,8 @@ class AnomalyReport(Report):
     module: path of the module that ran it; "" is the model or criterion.
     place: file, line, function and code, outside torch; for a backward,
         of the operation in the forward. file is "" if all is torch's own.
-    shape, dtype: of the result. numel, nan, inf: entries, and how many
-        of them are NaN and inf.
+    shape, dtype: of the result. numel: its entries.
+    nan, inf: how many of them are so.
     cause: what it usually means and what to do, or "".
     loss: its value; NaN if it was not reached.
     gradients: names of the parameters whose gradient is not finite.

@@ -67,24 +67,32 @@ def _shared() -> _Parser:
     shared = _Parser(add_help=False)
     add = shared.add_argument_group("what to examine").add_argument
     place = "MODULE:FACTORY"
-    text = "called without arguments, returns the nn.Module"
-    add("--model", metavar=place, help=f"{text} (default: a demo MLP)")
-    add("--batch", metavar=place, help="returns (inputs, targets), or inputs")
-    text = "returns the criterion, called with (output, targets); not for a"
-    add("--loss", metavar=place, help=f"{text} model that returns its loss")
-    add("--depth", type=_positive, help="hidden layers of the demo MLP (5)")
-    add("--dim", type=_positive, help="width of the demo MLP (64)")
-    add("--device", default="", help="move model and batch there")
-    add("--dtype", default="", choices=DTYPES, help="cast them to it")
-    text = "of the factories and of random vectors"
-    add("--seed", type=int, default=0, help=f"{text} (default: 0)")
+    text = "a function without arguments that returns the nn.Module, or the"
+    add("--model", metavar=place, help=f"{text} module (default: a demo MLP)")
+    text = "a function that returns (inputs, targets), or only the inputs"
+    add("--batch", metavar=place, help=text)
+    text = "a function or class that returns the criterion, which is called "
+    text += "with (output, targets); not for a model that returns its loss"
+    add("--loss", metavar=place, help=text)
+    text = "hidden layers of the demo MLP (default: 5)"
+    add("--depth", type=_positive, help=text)
+    add("--dim", type=_positive, help="width of the demo MLP (default: 64)")
+    text = "move model, batch and criterion there, such as cuda"
+    add("--device", default="", help=f"{text} (default: leave them)")
+    text = "cast their floating-point tensors to it (default: leave them)"
+    add("--dtype", default="", choices=DTYPES, help=text)
+    text = "of the factories and of random vectors (default: 0)"
+    add("--seed", type=int, default=0, help=text)
     add = shared.add_argument_group("what to write").add_argument
-    add("--json", metavar="PATH", help="write JSON there; -: only to stdout")
-    add("--html", metavar="PATH", help="write one self-contained page there")
-    text = "from which findings on the exit status is 1 (default: warning)"
+    text = "write the report there as JSON; - writes it to stdout, in place "
+    add("--json", metavar="PATH", help=f"{text}of the text")
+    text = "write the report there as one self-contained page"
+    add("--html", metavar="PATH", help=text)
+    text = "exit with 1 from this level of finding on (default: warning)"
     levels = ["never", "warning", "error"]
     add("--fail-on", choices=levels, default="warning", help=text)
-    add("--debug", action="store_true", help="show tracebacks of errors")
+    text = "show the traceback of an error that stops the program"
+    add("--debug", action="store_true", help=text)
     return shared
 
 

@@ -42,7 +42,8 @@ class LossDerivatives(Report):
     mode: "as given", or "eval" where only that is deterministic.
     module: path of the innermost module that is wrong by itself;
         "(model)" if none inside is; "" if nothing is wrong.
-    kind: its class. part: its own check; None for the model.
+    kind: its class. part: its own check; None for the model itself or
+        if nothing is wrong.
     """
 
     loss: DerivativeReport

@@ -36,17 +36,19 @@ class CurvatureReport(Report):
 
     loss: its value. gradient_norm: ‖dL/dθ‖.
     parameters: entries of θ (a complex one counts twice).
-    along: vᵀHv for the random unit vector of `seed`.
-    which, eigenvalue: the top eigenvalue and the sense of "top".
+    seed: of v and of the signs for the trace.
+    along: vᵀHv for the random unit vector v.
+    which: what "top" means. eigenvalue: the top eigenvalue λ.
     residual: ‖Hx − λx‖ for its unit vector x, in units of λ: some
         eigenvalue lies within it of λ.
     converged: the residual is within the tolerance, relative to the
         largest |Ritz value|.
     products: Hessian-vector products that the eigenvalue took.
-    spectrum, weights: the Ritz values in ascending order, and the share
-        of the spectrum that each stands for, as seen from v.
-    trace, trace_error, trace_samples: an estimate, its standard error
-        (NaN without samples) and the products that it took.
+    spectrum: the Ritz values in ascending order.
+    weights: the share of the spectrum that each stands for, as seen
+        from v.
+    trace: an estimate. trace_error: its standard error, NaN without
+        samples. trace_samples: the products that it took.
     check: the self-check of the products.
     notes: what a reader has to know, one sentence each.
     """

@@ -36,8 +36,8 @@ class DerivativeReport(Report):
         checked"; "not deterministic".
     first_error, second_error: the largest relative error among those
         that count; NaN if none do.
-    mismatch, cause: one wrong entry, and its likely cause or "".
-    points: one label for each point: the given one first.
+    mismatch: one wrong entry. cause: why it is likely to be wrong, or "".
+    points: what was found at each point, the given one first.
     variables, outputs: names of what was checked.
     not_checked: integer inputs and outputs, which have no derivatives.
     dtype: what it was computed in.

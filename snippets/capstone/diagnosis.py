@@ -41,11 +41,12 @@ class Diagnosis(Report):
         removed or changes its meaning, not when one is added. A number
         that is not finite is "NaN", "Infinity" or "-Infinity".
     command: "graph" … "anomalies", or "report" for all five.
+    about: what was examined.
     verdict: "healthy", "warning" or "error", of the worst finding.
     findings: the worst first.
-    graph … anomalies: the reports; None if not asked for.
-    dead_relus: found along with the gradients.
-    unavailable: for sections that could not be made, why.
+    graph … anomalies: the report of this name; None if not asked for.
+    dead_relus: ReLUs that are off, found along with the gradients.
+    unavailable: for each section that could not be made, why.
     """
 
     schema_version: int

@@ -23,7 +23,8 @@ class Finding(Report):
     level: "error": wrong; "warning": likely to be; "note": to be known.
     section: the report that shows it.
     title: what it is. where: paths of modules or names of parameters.
-    text: what was measured. advice: what it may come from, what to do.
+    text: what was measured. advice: what it may come from and what to
+        do, or "".
     """
 
     level: str

@@ -39,16 +39,20 @@ STATUSES = {
 class GradientRow(Report):
     """The gradient of one parameter.
 
-    norm: sqrt(sum |g|²). mean, std (divided by n - 1; 0 for one
-    element), max_abs: over all elements, a complex one counted as two
-    reals; None without a gradient. nan, inf: how many elements are.
+    name, aliases: of a tied weight the first name, and the others.
+    shape: None for a lazy parameter. dtype: such as "float32".
+    status: "ok", or the first of the other statuses that fits.
+    norm: sqrt(sum |g|²), in float32 at least; None without a gradient,
+        like the three below, which count a complex element as two reals.
+    mean: of all elements. std: divided by n - 1; 0 for one element.
+    max_abs: the largest |g|. nan, inf: how many elements are so.
     """
 
     name: str
     aliases: tuple[str, ...]
-    shape: tuple[int, ...] | None  # None: uninitialised
+    shape: tuple[int, ...] | None
     dtype: str
-    status: str  # see STATUSES
+    status: str
     norm: float | None = None
     mean: float | None = None
     std: float | None = None
@@ -62,19 +66,21 @@ class LayerVerdict(Report):
     """What the gradients of the parameters of one module say."""
 
     layer: str  # path of the module, "(model)" for the model itself
-    parameters: int
-    norm: float | None  # of all its gradients together
-    status: str
-    text: str
+    parameters: int  # how many are its own, without those of its children
+    norm: float | None  # of all its gradients together; None without any
+    status: str  # the worst of its parameters
+    text: str  # why it has this status, "" if it is ok
 
 
 @dataclass(frozen=True)
 class GradientReport(Report):
     """Gradients of all parameters, in the order of the model.
 
+    rows: one for each parameter. layers: one for each module with any.
     total_norm: of all gradients as one vector; a tied weight counts once.
     loss: its value; None if only `.grad` was read.
     vanishing, exploding: norms below or above these are called so.
+    notes: what could not be looked at.
     """
 
     rows: tuple[GradientRow, ...]

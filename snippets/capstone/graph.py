@@ -37,8 +37,8 @@ class GraphLeaf(Report):
     """A leaf of the graph: backward adds to its `.grad`."""
 
     name: str  # "" for a tensor that is neither in the model nor the batch
-    aliases: tuple[str, ...]
-    shape: tuple[int, ...]
+    aliases: tuple[str, ...]  # other names of the same tensor
+    shape: tuple[int, ...]  # () for a scalar
     dtype: str  # such as "float32"
     uses: int  # edges that lead to it
 
@@ -52,7 +52,7 @@ class GraphReport(Report):
     depth: edges on the longest way from the loss to a leaf.
     shared: nodes that more than one edge leads to.
     ops: how many nodes of each kind, the most frequent first.
-    leaves: in the order of the model.
+    leaves: what backward adds gradients to, in the order of the model.
     saved: what the nodes keep; None if the forward was not watched.
     notes: what the numbers do not show.
     """

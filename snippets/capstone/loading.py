@@ -42,6 +42,8 @@ class About(Report):
 
     model, batch, loss: as they were named; "" for none.
     kind: class of the model. parameters: elements, tied ones once.
+    device, dtype: of the parameters; several are joined by commas.
+    seed: of the factories and of random vectors. torch: its version.
     """
 
     model: str

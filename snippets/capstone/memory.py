@@ -27,7 +27,7 @@ class SavedRow(Report):
     """What one operation or one module saved."""
 
     name: str  # of the node, such as "MulBackward0", or a module's path
-    tensors: int
+    tensors: int  # how many it saved
     referenced: int  # bytes of these tensors, each counted
     held: int  # bytes of memory that this row was the first to save
 
@@ -41,6 +41,7 @@ class SavedReport(Report):
         without the parameters and buffers, which live anyway.
     of_batch: the part of `held` that is memory of the batch.
     parameters, buffers: the memory of those that were saved, once each.
+    tensors: how many were saved and are alive.
     state: "held", "freed" (backward has run), "partly freed" or "none".
     changed: operations with a saved tensor that was changed in place
         afterwards; backward will raise there.

@@ -16,7 +16,8 @@ class Mismatch:
     """One entry of a Jacobian that backward gets wrong.
 
     order: 1: the gradient; 2: the gradient of the gradient.
-    output, variable: their names; the indices are positions in them.
+    output, variable: their names.
+    output_index, variable_index: the position of the entry in them.
     analytic: what backward says. numeric: what differences say. Of a
         complex function they are along a random direction.
     """
