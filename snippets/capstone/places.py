@@ -13,7 +13,12 @@ import torch
 
 @dataclass(frozen=True)
 class Place:
-    """A line of code; file "" if there is none outside torch."""
+    """A line of code outside torch.
+
+    file: its path, "" if there is none. line: its number, from 1; 0 if
+        there is none. function: the name of the function that it is in.
+    code: the line itself, without indentation.
+    """
 
     file: str = ""
     line: int = 0
@@ -37,6 +42,7 @@ def origin(node: Any) -> tuple[int, Any]:
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent)
 _WATCHERS = ("sightings.py", "places.py")  # they run inside an operation
+_EXAMPLES = str(Path(__file__).with_name("examples.py"))  # to be examined
 _LINE = re.compile(r'  File "(.*)", line (\d+), in (.*)')
 
 
@@ -47,12 +53,16 @@ def _outside(file: str) -> bool:
     )
 
 
+def _ours(file: str) -> bool:
+    return file.startswith(_OURS) and file != _EXAMPLES
+
+
 def here() -> Place:
     """Return the innermost running line outside torch and this folder."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(_OURS):
+        if _ours(file):
             if not file.endswith(_WATCHERS):
                 break
         elif _outside(file):
@@ -65,7 +75,7 @@ def of_node(node: Any) -> Place:
     """Return the line of the forward that made a node (anomaly mode)."""
     for entry in reversed(node.metadata.get("traceback_") or []):
         match = _LINE.match(entry)
-        if match and match[1].startswith(_OURS):
+        if match and _ours(match[1]):
             if not match[1].endswith(_WATCHERS):
                 break
         elif match and _outside(match[1]):

@@ -1,80 +1,11 @@
-"""Models with one planted fault each, and healthy ones, as an engineer's own module that the command line loads."""
+"""What only the tests need beside `snippets.capstone.examples`: an engineer's own module, to be loaded by name."""
 
 import torch
 from torch import Tensor, nn
 
+from snippets.capstone.examples import batch, healthy
 
-def vanishing() -> nn.Module:
-    layers: list[nn.Module] = []
-    for _ in range(50):
-        layers += [nn.Linear(16, 16), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Linear(16, 1))
-
-
-class Exploding(nn.Module):
-    """A recurrence whose matrix doubles the state."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.recurrent, self.enter, self.head = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 1)
-        nn.init.orthogonal_(self.recurrent.weight, 2.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        state = x.new_zeros(x.shape[0], 16)
-        for step in x.unbind(1):
-            state = self.recurrent(state) + self.enter(step)
-        return self.head(state)
-
-
-def healthy() -> nn.Module:
-    return nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
-
-
-def dead() -> nn.Module:
-    model = healthy()
-    nn.init.constant_(model[2].bias, -100.0)
-    return model
-
-
-class Masked(nn.Module):
-    """The root of a negative number, masked after the root."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.head = nn.Linear(16, 16), nn.Linear(16, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.first(x)
-        return self.head(torch.where(y > 0, y.sqrt(), 0.0))
-
-
-class Square(torch.autograd.Function):
-    """x², whose backward forgets the 2."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * x
-
-
-class Squared(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return Square.apply(x)
-
-
-def wrong() -> nn.Module:
-    return nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.Tanh(), Squared()), nn.Linear(16, 1))
-
-
-def frozen() -> nn.Module:
-    model = healthy()
-    model[2].requires_grad_(False)
-    return model
+__all__ = ["batch", "healthy"]
 
 
 def dropout() -> nn.Module:
@@ -105,14 +36,6 @@ class WithLoss(nn.Module):
 
 
 model = healthy()
-
-
-def batch() -> tuple[Tensor, Tensor]:
-    return torch.randn(8, 16), torch.randn(8, 1)
-
-
-def sequences() -> tuple[Tensor, Tensor]:
-    return torch.randn(8, 12, 16), torch.randn(8, 1)
 
 
 def keywords() -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from snippets.capstone.cli import COMMANDS, main
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+EXAMPLES = "snippets.capstone.examples"
 Cli = Callable[..., SimpleNamespace]
 
 
@@ -39,25 +40,25 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return call
 
 
-def own(model: str, batch: str = "batch", loss: str = "torch.nn:MSELoss") -> list[str]:
-    return ["--model", f"sick:{model}", "--batch", f"sick:{batch}", "--loss", loss]
+def own(model: str, batch: str = "batch", loss: str = "torch.nn:MSELoss", module: str = "sick") -> list[str]:
+    return ["--model", f"{module}:{model}", "--batch", f"{module}:{batch}", "--loss", loss]
 
 
 # The batch, what finding says so (level, title, part of where), and for anomalies more of its text.
 FAULTS = {
-    "vanishing": ("batch", "warning", "Vanishing gradients", "0", "residual connections"),
-    "Exploding": ("sequences", "warning", "Exploding gradients", "recurrent", "Clip the norm"),
-    "dead": ("batch", "warning", "Dead ReLU", "3", "All of the outputs are 0"),
-    "Masked": ("batch", "error", "NaN in forward, sqrt", "", "mask the input of sqrt"),
-    "wrong": ("batch", "error", "Wrong derivative", "1.1 (Squared)", "2 is missing"),
-    "frozen": ("batch", "warning", "Frozen layers", "2", "on both sides are trained"),
+    "vanishing": ("batch", "warning", "Vanishing gradients", "layers.0", "residual connections"),
+    "exploding": ("sequences", "warning", "Exploding gradients", "recur", "Clip the norm"),
+    "dead": ("batch", "warning", "Dead ReLU", "hidden.1", "All of the outputs are 0"),
+    "masked": ("batch", "error", "NaN in forward, sqrt", "", "mask the input of sqrt"),
+    "wrong": ("batch", "error", "Wrong derivative", "hidden.1 (Activation)", "2 is missing"),
+    "frozen": ("batch", "warning", "Frozen layers", "blocks.10", "on both sides are trained"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_planted_fault_is_named_in_text_json_and_html(run: Cli, fault: str) -> None:
     batch, level, title, where, says = FAULTS[fault]
-    found = run("report", *own(fault, batch), "--json", "x.json", "--html", "x.html")
+    found = run("report", *own(fault, batch, module=EXAMPLES), "--json", "x.json", "--html", "x.html")
     assert found.status == 1 and not found.err
     assert f"[{level}] {title}" in found.out and says in found.out
     data = json.loads(Path("x.json").read_text())
@@ -71,21 +72,22 @@ def test_each_planted_fault_is_named_in_text_json_and_html(run: Cli, fault: str)
 
 
 def test_the_line_of_a_nan_is_shown(run: Cli) -> None:
-    line = next(k for k, text in enumerate(Path("sick.py").read_text().splitlines(), 1) if "y.sqrt()" in text)
-    assert f"sick.py:{line}: return self.head(torch.where" in run("anomalies", *own("Masked")).out
+    lines = (ROOT / "snippets/capstone/examples.py").read_text().splitlines()
+    line = next(k for k, text in enumerate(lines, 1) if "x.sqrt()" in text)
+    assert f"examples.py:{line}: x = torch.where" in run("anomalies", *own("masked", module=EXAMPLES)).out
 
 
 def test_a_healthy_model_is_healthy(run: Cli) -> None:
     found = run("report", *own("healthy"))
-    assert found.status == 0 and found.out.startswith("Sequential: healthy\n") and not found.err
+    assert found.status == 0 and found.out.startswith("Regressor: healthy\n") and not found.err
 
 
 def test_a_frozen_beginning_is_a_note(run: Cli) -> None:
-    Path("tuned.py").write_text("from sick import *\nmodel = healthy()\nmodel[0].requires_grad_(False)\n")
+    Path("tuned.py").write_text("from sick import *\nmodel = healthy()\nmodel.encoder.requires_grad_(False)\n")
     arguments = ["--model", "tuned:model", "--batch", "sick:batch", "--loss", "torch.nn:MSELoss"]
     found = run("gradients", *arguments)
     sys.modules.pop("tuned")
-    assert found.status == 0 and "[note] Frozen layers in 0." in found.out
+    assert found.status == 0 and "[note] Frozen layers in encoder.0." in found.out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -131,14 +133,14 @@ def test_dropout_is_checked_in_eval_mode_and_said_so(run: Cli) -> None:
 
 @pytest.mark.parametrize(("level", "status"), [("never", 0), ("error", 0), ("warning", 1)])
 def test_fail_on_sets_which_findings_fail(run: Cli, level: str, status: int) -> None:
-    assert run("gradients", *own("vanishing"), "--fail-on", level).status == status
+    assert run("gradients", *own("vanishing", module=EXAMPLES), "--fail-on", level).status == status
 
 
 def test_a_nan_model_gives_valid_json(run: Cli) -> None:
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    found = run("report", *own("Masked"), "--json", "-", "--fail-on", "never")
+    found = run("report", *own("masked", module=EXAMPLES), "--json", "-", "--fail-on", "never")
     data = json.loads(found.out, parse_constant=refuse)
     assert found.status == 0 and data["gradients"]["total_norm"] == "NaN"
 
@@ -267,9 +269,9 @@ def started(*arguments: str, folder: Path, path: Path = ROOT) -> subprocess.Comp
 def test_the_folder_works_as_a_copy_under_another_name(tmp_path: Path) -> None:
     (tmp_path / "mycopy").mkdir()
     (tmp_path / "mycopy/capstone").symlink_to(ROOT / "snippets/capstone")
-    (tmp_path / "sick.py").write_text((HERE / "sick.py").read_text())
-    done = started("-m", "mycopy.capstone", "gradients", *own("frozen"), folder=tmp_path, path=tmp_path)
-    assert done.returncode == 1 and "Frozen layers in 2" in done.stdout and not done.stderr
+    example = own("frozen", module="mycopy.capstone.examples")
+    done = started("-m", "mycopy.capstone", "gradients", *example, folder=tmp_path, path=tmp_path)
+    assert done.returncode == 1 and "Frozen layers in blocks.0" in done.stdout and not done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
