@@ -54,7 +54,7 @@ def run(project: Project, block: Block) -> tuple[Output, Problem | None]:
         if command.text == STATUS:
             problem = _check_status(command, status)
         else:
-            status, problem = _check(project, command)
+            status, problem = _check(project, command, bool(block.varies))
         if problem is not None:
             return Output(), problem
     return Output(), None
@@ -66,7 +66,7 @@ def _check_status(command: Command, status: int | None) -> Problem | None:
     return _compare(command, str(status), 0)
 
 
-def _check(project: Project, command: Command) -> tuple[int | None, Problem | None]:
+def _check(project: Project, command: Command, varies: bool) -> tuple[int | None, Problem | None]:
     """The exit status of a command that ran, and what is wrong with it or with what is shown under it."""
     try:
         words = shlex.split(command.text)
@@ -101,14 +101,14 @@ def _check(project: Project, command: Command) -> tuple[int | None, Problem | No
         )
     except subprocess.TimeoutExpired:
         return None, Problem(command.place, f"the command ran for more than {TIMEOUT} s", "show a command that ends")
-    return done.returncode, _compare(command, done.stdout, done.returncode)
+    return done.returncode, _compare(command, done.stdout, done.returncode, varies)
 
 
-def _compare(command: Command, printed: str, status: int) -> Problem | None:
+def _compare(command: Command, printed: str, status: int, varies: bool = False) -> Problem | None:
     shown = "\n".join(command.shown)
     if status and not printed.strip():
         return Problem(command.place, f"the command fails without a word (exit {status})", "mend the command")
-    if outputs.same(shown, printed):
+    if outputs.same_shape(shown, printed) if varies else outputs.same(shown, printed):
         return None
     place = command.shown[0].place if command.shown else command.place
     difference = "\n".join(f"  {line}" for line in outputs.diff(shown.strip("\n"), printed.strip("\n")))

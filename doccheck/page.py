@@ -223,6 +223,8 @@ class _Assembly:
                 block.problems.append(Problem(fence.place, "this block is empty", "put code in it, or remove it"))
             if block.kind == "python":
                 self.transcripts[fence.number] = block
+            else:
+                block.varies = fence.attributes.get("data-varies", "")
             steps.append((fence.first, 0, block))
         else:
             self.page.problems += problems

@@ -16,7 +16,7 @@ from doccheck.places import Problem
 ALLOWED = {
     "python": {"title", "hl_lines", "data-needs"},
     "text": {"title", "hl_lines", "data-varies"},
-    "console": {"title", "data-needs"},
+    "console": {"title", "data-needs", "data-varies"},
 }
 MEANT = {"needs": "data-needs", "varies": "data-varies", "value": "data-value", "hl-lines": "hl_lines"}
 SHELLS = {"bash", "sh", "shell", "zsh", "fish", "powershell", "ps1", "bat", "shell-session"}

@@ -20,7 +20,8 @@ ATTRIBUTES = r'(?:"[^"]*"|[^">])*'  # superfences leaves a `>` in a value as it 
 BLOCK = rf'<div class="language-{{}}[^"]*\bhighlight"{ATTRIBUTES}>(?:(?!</div>).)*</div>'
 CODE = BLOCK.format("python")
 TEXT = BLOCK.format("text")
-UNIT = re.compile(rf"(?P<code>{CODE})(?:\s*(?P<text>{TEXT}))?|(?P<alone>{TEXT})", re.DOTALL)
+CONSOLE = BLOCK.format("console")
+UNIT = re.compile(rf"(?P<code>{CODE})(?:\s*(?P<text>{TEXT}))?|(?P<alone>{TEXT})|(?P<console>{CONSOLE})", re.DOTALL)
 OPENING = re.compile(rf'<div class="(?P<classes>[^"]*)"(?P<attributes>{ATTRIBUTES})>')
 UNSEARCHED = " data-search-exclude"
 INNER = re.compile(r"(?<=<code>).*(?=</code>)", re.DOTALL)
@@ -33,6 +34,8 @@ class TranscriptPostprocessor(Postprocessor):
 
 
 def unit(match: re.Match[str]) -> str:
+    if match["console"]:
+        return commands(match["console"])
     if match["alone"]:
         # Text with a title shows something else than the output of a block.
         return match["alone"] if 'class="filename"' in match["alone"] else frame("", match["alone"])
@@ -58,6 +61,14 @@ def frame(code: str, text: str) -> str:
         f'<div class="run" data-outcome="{outcome}">{badge}{code}'
         f'<div class="run-out"><p class="run-label" data-search-exclude>{label}</p>{body}</div></div>'
     )
+
+
+def commands(block: str) -> str:
+    """Commands with their output, and what to know of it above them."""
+    needs, varies = attribute(block, "data-needs"), attribute(block, "data-varies")
+    badge = f'<p class="run-needs">{needs_sentence(needs)}</p>' if needs else ""
+    badge += f'<p class="run-needs">Its numbers vary: {html.escape(varies, quote=False)}</p>' if varies else ""
+    return f'<div class="run">{badge}{block}</div>' if badge else block
 
 
 def outcome_of(code: str, transcript: str) -> Outcome:

@@ -120,6 +120,19 @@ def test_varies() -> None:
     assert ">printed · varies: timing</p>" in page
 
 
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ('data-varies="rounding"', "Its numbers vary: rounding"),
+        ('data-needs="transformers: a model of it"', "Needs <b>transformers</b>: a model of it"),
+    ],
+)
+def test_a_command_says_what_it_needs_and_that_it_varies(attribute: str, said: str) -> None:
+    page = render(f"``` {{ .console {attribute} }}\n$ nox -s site\n```\n")
+    assert f'<div class="run"><p class="run-needs">{said}</p><div class="language-console' in page
+    assert "run-label" not in page
+
+
 def test_value_is_plain_inline_code() -> None:
     page = render('It is `44`{ data-value="x.item()" }.')
     assert re.fullmatch(r'<p>It is <code data-value="x.item\(\)">44</code>.</p>', page)
