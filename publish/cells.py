@@ -18,6 +18,7 @@ from doccheck.project import Project
 ADMONITION = re.compile(r'^(?P<indent>\s*)(?:!!!|\?\?\?\+?)\s+(?P<kind>[\w -]+?)(?:\s+"(?P<title>.*)")?\s*$')
 TAB = re.compile(r'^(?P<indent>\s*)===[!+]?\s+"(?P<title>.*)"\s*$')
 QUIZ = re.compile(r"<!--\s*quiz:\s*[\w-]+\s*-->")
+REFERENCE = re.compile(r"<!--\s*(?:cli|fields):\s*(?P<name>[\w. -]+?)\s*-->")
 # Attributes: behind code, a link or a bracket; at the end of a heading; alone on a line.
 ATTRIBUTES = re.compile(r"(?<=[`)\]])\{:?[^}\n`]*\}|\s*\{:?\s*[#.][^}\n]*\}\s*$|(?<=^)(#+ .*?)\s*\{[^}\n]*\}\s*$")
 WRAPPER = re.compile(r"^\s*</?(?:div|section)\b[^>]*>\s*$")
@@ -116,6 +117,11 @@ class _Walk:
         if QUIZ.search(raw):
             self.blank = True
             yield from self._write(f"[The questions of this page]({self.site}{self._address()}#check-yourself)")
+            return
+        if listed := REFERENCE.search(raw):
+            self.blank = True
+            name = listed["name"].rpartition(".")[2]
+            yield from self._write(f"[The list on the site: {name}]({self.site}{self._address()})")
             return
         line = str(self.prose.get(index, ""))
         if not line.strip():
