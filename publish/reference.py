@@ -13,6 +13,7 @@ import argparse
 import difflib
 import html
 import importlib
+import inspect
 import re
 import sys
 from typing import Any, NoReturn
@@ -58,7 +59,7 @@ def groups(program: argparse.ArgumentParser) -> dict[str, list[argparse.Action]]
 
 
 def command_list(program: argparse.ArgumentParser) -> str:
-    return _list([(f"command-{name}", _code(name), "", text) for name, (text, _) in commands(program).items()], "")
+    return _list([(f"command-{name}", _code(name), "", text) for name, (text, _) in commands(program).items()])
 
 
 def option_list(options: list[argparse.Action]) -> str:
@@ -69,12 +70,15 @@ def option_list(options: list[argparse.Action]) -> str:
         kind = value if option.choices is None else " or ".join(_code(choice) for choice in option.choices)
         kind = html.escape(value) if option.choices is None else kind
         entries.append((f"option-{name.strip('-')}", _code(name), kind, option.help or ""))
-    return _list(entries, "")
+    return _list(entries)
 
 
 def field_list(cls: type) -> str:
+    """A class with the first line of its docstring, then its fields."""
     entries = [("", _code(field.name), _kind(field), field.text) for field in described(cls)]
-    return _list(entries, anchor(cls))
+    gist = (inspect.getdoc(cls) or "").partition("\n")[0]
+    title = f'<p class="reference-title" id="{anchor(cls)}">{_code(cls.__name__)} {_text(gist)}</p>'
+    return title + _list(entries)
 
 
 def anchor(cls: type) -> str:
@@ -90,7 +94,7 @@ def _kind(field: Described) -> str:
     return "".join(map(shown, as_json(field.type)))
 
 
-def _list(entries: list[tuple[str, str, str, str]], name: str) -> str:
+def _list(entries: list[tuple[str, str, str, str]]) -> str:
     """Anchor, HTML of the term, HTML of its type, and its text, as a definition list without a blank line in it."""
 
     def one(place: str, term: str, kind: str, text: str) -> str:
@@ -98,8 +102,8 @@ def _list(entries: list[tuple[str, str, str, str]], name: str) -> str:
         more = f' <span class="kind">{kind}</span>' if kind else ""
         return f"<div{at}><dt>{term}{more}</dt><dd>{_text(text)}</dd></div>"
 
-    at = f' id="{name}"' if name else ""
-    return f'<dl class="reference"{at}>{"".join(one(*entry) for entry in entries)}</dl>'
+    rows = "".join(one(*entry) for entry in entries)
+    return f'<dl class="reference">{rows}</dl>'
 
 
 def _code(text: str) -> str:
