@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import nn
 from torch.nn.parameter import is_lazy
@@ -16,6 +17,9 @@ from .gradients import STATUSES, status_of
 from .naming import named_parameters
 from .norms import norms, total_norm
 from .outputs import Report
+from .scaler import WatchedScaler
+from .stepping import followed, outer_optimizer, parameters_of
+from .watched import Watched
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,9 @@ class GradientAnomaly(Report):
 
     step: which step of the optimizer, from 1. name: of the parameter.
     status: "nan", "inf", "exploding", "vanishing" or "zero".
-    severity: "error" for NaN and Inf, else "warning"; "warning" also
-    where a GradScaler skips the step.
+    severity: "error" for NaN and Inf, else "warning", as also where a
+        GradScaler skips the step.
+    norm: of the gradient. text: all of this in words.
     """
 
     step: int
@@ -43,9 +48,9 @@ class GradientAnomaly(Report):
 class MonitorStep(Report):
     """What was read at one step: norms by parameter, and of all."""
 
-    step: int
-    total_norm: float
-    norms: dict[str, float]
+    step: int  # which step of the optimizer, from 1
+    total_norm: float  # of all gradients as one vector
+    norms: dict[str, float]  # by the name of the parameter
     skipped: bool  # by a GradScaler
 
 
@@ -53,11 +58,11 @@ class MonitorStep(Report):
 class MonitorReport(Report):
     """What a monitor saw.
 
-    steps: of the optimizer; read: how many of them were looked at;
-    skipped: how many a GradScaler skipped.
-    total_norms: (step, norm) of the last ones that were read.
+    steps: how many the optimizer made; read: how many of them were
+        looked at; skipped: how many a GradScaler skipped.
+    total_norms: step and norm of the last ones that were read.
     last, largest: norm by name of each parameter that had a gradient.
-    anomalies: the last ones; anomaly_count: of all.
+    anomalies: the last ones; anomaly_count: how many there were in all.
     """
 
     steps: int
@@ -94,15 +99,17 @@ class Monitor:
         exploding: float = 10.0,
         history: int = 1000,
     ) -> None:
-        if every < 1 or history < 1:
-            raise ValueError("every and history have to be 1 or more.")
-        self._model, self._every, self._scaler = model, every, scaler
+        if every < 1 or history < 1 or every != int(every):
+            raise ValueError("every and history are whole, 1 or more.")
+        self._model, self._every = model, every
+        self._scaler: WatchedScaler | None = None
+        if scaler is not None:
+            self._scaler = WatchedScaler(scaler, self._skipped_step)
         self._on_anomaly, self._on_step = on_anomaly, on_step
         self._limits = vanishing, exploding
-        self._names: dict[int, str] = {}
-        self._held: list[Any] = []  # an id() is good while it is held
+        self._watched = Watched(model)
         self._hook: Any = None
-        self._in_step = False
+        self._made: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self.steps = self.read = self.skipped = self._count = 0
         self._totals: deque[tuple[int, float]] = deque(maxlen=history)
         self._anomalies: deque[GradientAnomaly] = deque(maxlen=history)
@@ -111,10 +118,11 @@ class Monitor:
         self._status: dict[str, str] = {}
 
     def __enter__(self) -> "Monitor":
-        self._hook = register_optimizer_step_pre_hook(self._before_step)
+        if self._hook is not None:
+            raise RuntimeError("This monitor is on already.")
         if self._scaler is not None:
-            self._unwatched_step = self._scaler.step
-            self._scaler.step = self._scaled_step
+            self._scaler.start()
+        self._hook = register_optimizer_step_pre_hook(self._before_step)
         return self
 
     def __exit__(
@@ -124,15 +132,16 @@ class Monitor:
         trace: TracebackType | None,
     ) -> None:
         self._hook.remove()
+        self._hook = None
         if self._scaler is not None:
-            del self._scaler.step  # the method of the class is back
-            if self._scaler.step != self._unwatched_step:
-                self._scaler.step = self._unwatched_step  # another monitor's
-        self._names, self._held = {}, []
+            self._scaler.stop()
+        self._watched.forget()
 
     def step(self) -> None:
         """Read `.grad` now. For a loop without a torch optimizer."""
-        self._look([row.tensor for row in named_parameters(self._model)])
+        if self._due(self):
+            rows = named_parameters(self._model)
+            self._read([row.tensor for row in rows], self.steps)
 
     def report(self) -> MonitorReport:
         """Return what was seen so far."""
@@ -147,82 +156,92 @@ class Monitor:
             anomaly_count=self._count,
         )
 
-    def _before_step(
-        self, optimizer: Optimizer, args: Any, kwargs: Any
-    ) -> None:
-        self._in_step = True
-        parameters = _parameters_of(optimizer)
-        if self._ours(parameters):
-            # A fused optimizer divides by the scale of the GradScaler itself.
-            scale = getattr(optimizer, "grad_scale", None)
-            skips = getattr(optimizer, "found_inf", None)
-            self._look(
-                parameters,
-                1.0 if scale is None else float(scale),
-                skips is not None and bool(skips),
-            )
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        parameters = parameters_of(optimizer)
+        if not self._watched.owns(parameters):
+            return None
+        if self._scaler is not None:
+            self._scaler.stepped = True
+        outer = outer_optimizer()
+        if outer is not None and self._watched.owns(parameters_of(outer)):
+            return None  # the same step, which has been read
+        # A fused optimizer divides by the scale of the GradScaler itself.
+        scale = getattr(optimizer, "grad_scale", None)
+        skips = getattr(optimizer, "found_inf", None)
+        skipped = skips is not None and bool(skips)
+        if not self._due(optimizer, skipped):
+            return None
+        step, by = self.steps, 1.0 if scale is None else float(scale)
 
-    def _scaled_step(self, optimizer: Optimizer, *args: Any, **kw: Any) -> Any:
-        """In place of GradScaler.step, which may skip the optimizer."""
-        self._in_step = False
-        result = self._unwatched_step(optimizer, *args, **kw)
-        if not self._in_step:  # skipped; the gradients are unscaled by now
-            parameters = _parameters_of(optimizer)
-            if self._ours(parameters):
-                self._look(parameters, skipped=True)
-        return result
+        def read() -> None:
+            self._read(parameters_of(optimizer), step, by, skipped)
 
-    def _ours(self, parameters: list[Any]) -> bool:
-        """Whether an optimizer trains this model; learns new names."""
-        if any(id(p) not in self._names for p in parameters):
-            rows = named_parameters(self._model)
-            self._names = {id(row.tensor): row.name for row in rows}
-            self._held = [row.tensor for row in rows]
-        return any(id(p) in self._names for p in parameters)
+        # With a closure there are no gradients, or old ones, before it.
+        changed = followed(args, kwargs, read)
+        if changed is None:
+            read()
+        return changed
 
-    def _look(
-        self, parameters: list[Any], scale: float = 1.0, skipped: bool = False
-    ) -> None:
+    def _skipped_step(self, optimizer: Optimizer) -> None:
+        parameters = parameters_of(optimizer)  # unscaled by now
+        if self._watched.owns(parameters) and self._due(optimizer, True):
+            self._read(parameters, self.steps, skipped=True)
+
+    def _due(self, who: Any, skipped: bool = False) -> bool:
+        """Count a step; say whether to read it. Each optimizer by itself."""
         self.steps += 1
         self.skipped += skipped
-        if not skipped and (self.steps - 1) % self._every:
-            return
-        self._ours(parameters)
+        made = self._made.get(who, 0)
+        self._made[who] = made + 1
+        return skipped or made % self._every == 0
+
+    def _read(
+        self,
+        parameters: list[Any],
+        step: int,
+        scale: float = 1.0,
+        skipped: bool = False,
+    ) -> None:
+        self._watched.owns(parameters)
         names, gradients = [], []
         for parameter in parameters:
-            name = self._names.get(id(parameter))
-            if name is None or is_lazy(parameter) or parameter.grad is None:
+            name = self._watched.name(parameter)
+            if name is None or is_lazy(parameter):
                 continue
-            names.append(name)
-            gradients.append(parameter.grad)
+            gradient = parameter.grad
+            if gradient is not None and not gradient.is_meta:
+                names.append(name)
+                gradients.append(gradient)
         found = [norm / scale for norm in norms(gradients)]
         self.read += 1
         total = total_norm(found)
-        self._totals.append((self.steps, total))
+        self._totals.append((step, total))
         by_name = dict(zip(names, found, strict=True))
         self._last.update(by_name)
+        judged = [self._judge(step, n, by_name[n], skipped) for n in by_name]
+        new = [anomaly for anomaly in judged if anomaly is not None]
+        self._anomalies.extend(new)
+        self._count += len(new)
         if self._on_step is not None:
-            step = MonitorStep(self.steps, total, by_name, skipped)
-            self._on_step(step)
-        for name, norm in by_name.items():
-            self._judge(name, norm, skipped)
+            self._on_step(MonitorStep(step, total, by_name, skipped))
+        if self._on_anomaly is not None:
+            for anomaly in new:
+                self._on_anomaly(anomaly)
 
-    def _judge(self, name: str, norm: float, skipped: bool) -> None:
+    def _judge(
+        self, step: int, name: str, norm: float, skipped: bool
+    ) -> GradientAnomaly | None:
         if not norm <= self._largest.get(name, -1.0):
             self._largest[name] = norm
         status = status_of(norm, *self._limits)
         before = self._status.get(name, "ok")
         self._status[name] = status
         if status in (before, "ok"):
-            return
+            return None
         severity = "warning" if skipped else STATUSES[status]
         text = f"{name} is {status} (norm {norm:.3g})"
         text += "; the GradScaler skipped this step" if skipped else ""
-        new = GradientAnomaly(self.steps, name, status, severity, norm, text)
-        self._anomalies.append(new)
-        self._count += 1
-        if self._on_anomaly is not None:
-            self._on_anomaly(new)
+        return GradientAnomaly(step, name, status, severity, norm, text)
 
 
 def monitor(
@@ -243,11 +262,15 @@ def monitor(
         print(watch.report())
 
     Norms are read when an optimizer of torch that trains this model is
-    about to step; `watch.step()` reads them in any other loop. Nothing
-    is set on the model, its tensors or its graph, so it can be pickled,
-    copied and compiled meanwhile.
+    about to step, or after the first call of its closure; `watch.step()`
+    reads them in any other loop. Nothing is set on the model, its tensors
+    or its graph, so it can be pickled, copied and compiled meanwhile. A
+    gradient on the meta device has no norm and is left out.
+    torch calls its hooks on optimizers in all threads: enter and leave a
+    monitor while no other thread is in a step.
 
-    every: read at steps 1, 1 + every, …
+    every: read at steps 1, 1 + every, … of each optimizer. `steps` counts
+        those of all that train the model.
     on_anomaly: called when the gradient of a parameter goes bad, or bad
         in another way, not again while it stays so. What it raises ends
         the loop.
@@ -266,7 +289,3 @@ def monitor(
         exploding=exploding,
         history=history,
     )
-
-
-def _parameters_of(optimizer: Optimizer) -> list[Any]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
