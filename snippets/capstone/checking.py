@@ -9,7 +9,7 @@ from torch import Tensor
 from .differences import Outcome, PointCheck, root_mean_square
 from .naming import dtype_name
 from .outputs import DebuggerError, flatten_tensors
-from .problem import FirstOrder, Outputs, Problem, SecondOrder, gradients
+from .problem import FirstOrder, Outputs, Problem, SecondOrder
 from .suspects import Mismatch, first_order_cause, locate, second_order_cause
 
 MOST_GROUPS = 32  # more variables than that are checked several at a time
@@ -92,7 +92,7 @@ class Run:
         gap = _difference(a, b)
         what = "Two calls with the same inputs differ"
         if gap <= _tolerance(a):
-            rows = [_rows(leaves, outputs) for leaves, outputs in runs]
+            rows = [_rows(self.first, *run) for run in runs]
             gap = _difference(*rows)
             what = "Two backwards with the same inputs differ"
             if gap <= _tolerance(rows[0]):
@@ -213,9 +213,9 @@ def _label(verdicts: list[str]) -> str:
     return "right"
 
 
-def _rows(leaves: list[Tensor], outputs: Outputs) -> Outputs:
+def _rows(first: FirstOrder, leaves: list[Tensor], outputs: Outputs) -> Outputs:
     v = {n: torch.ones_like(t) for n, t in outputs.items()}
-    rows = gradients(outputs, leaves, v, list(outputs))
+    rows = first.rows(outputs, leaves, v, list(outputs))
     return {str(k): row for k, row in enumerate(rows)}
 
 

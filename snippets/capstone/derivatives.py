@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .checking import Run
-from .float64 import in_float64, wide_leaves
-from .outputs import Report
+from .float64 import in_float64, map_tensors, wide_leaves
+from .naming import has_lazy
+from .outputs import Report, call_model
 from .problem import FirstOrder
 from .state import untouched
 from .suspects import Mismatch
@@ -84,8 +85,9 @@ class DerivativeReport(Report):
 
 
 def _with(verdict: str, error: float) -> str:
-    known = verdict in ("right", "wrong") and error == error
-    return f"{verdict} (error {error:.1g})" if known else verdict
+    if verdict not in ("right", "wrong") or error != error:
+        return verdict
+    return f"{verdict} (error {error:.1g})" if error else f"{verdict} (exact)"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -115,6 +117,8 @@ def check_derivatives(
 
     An error that is small beside the other entries of the same output
     and input, below rtol times their root sum of squares, is not seen.
+    Checkpoints run again with the values that are tried. Lazy modules get
+    their shapes from one call, and are lazy again afterwards.
     Nothing is changed, no `.grad` written, no random number drawn.
     Raises what f raises on these inputs.
     """
@@ -126,6 +130,8 @@ def check_derivatives(
         torch.inference_mode(False),
         torch.enable_grad(),
     ):
+        if has_lazy(module):
+            call_model(module, map_tensors(Tensor.clone, inputs))
         refusal = _float64_refusal(f, module, inputs)
         with nullcontext() if refusal else in_float64(module):
             first = FirstOrder(f, inputs if refusal else wide_leaves(inputs))

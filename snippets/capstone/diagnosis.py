@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.nn.parameter import is_lazy
-
 from .activity import DeadRelu, find_dead_relus
 from .anomalies import AnomalyReport, find_anomalies
 from .culprit import LossDerivatives, check_loss_derivatives
@@ -125,14 +123,6 @@ def diagnose(
     )
 
 
-def _refuse_lazy(subject: Subject) -> None:
-    if any(map(is_lazy, subject.model.parameters())):
-        raise UsageError(
-            "The model has lazy parameters without a shape: run it once in "
-            "the factory, and use or remove those that stay so."
-        )
-
-
 def _dead_relus(subject: Subject) -> tuple[DeadRelu, ...]:
     with _explained():
         return find_dead_relus(
@@ -142,8 +132,6 @@ def _dead_relus(subject: Subject) -> tuple[DeadRelu, ...]:
 
 def _one(name: str, subject: Subject, progress: Progress) -> Any:
     progress(name)
-    if name in ("curvature", "derivatives"):
-        _refuse_lazy(subject)
     given = subject.model, subject.inputs, subject.targets, subject.criterion
     seed = subject.about.seed
     with _explained():

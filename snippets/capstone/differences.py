@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .problem import Outputs, Problem, gradients
+from .problem import Outputs, Problem
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Outcome:
     verdict: "right"; "wrong": differences of two steps agree with each
         other and not with backward; "not smooth here": slopes to both
         sides differ; "inconclusive": differences do not settle.
-    error: |difference| / size of the larger side, at the best step.
+    error: |difference| / size of the larger side, at the best step; of a
+        right one, the size with what rounding takes of it.
     analytic, numeric: (vᵀJ)u and vᵀ(Ju).
     step: h, in units of the variable's root mean square.
     """
@@ -72,12 +73,13 @@ class PointCheck:
         self.size = max(
             _terms(self.v[n], t).norm().item() for n, t in self.value.items()
         )
+        self.largest = max(map(_largest, self.value.values()))
         self.eps = max(torch.finfo(t.dtype).eps for t in tensors)
         tight = self.eps < 1e-12
         self.steps = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7) if tight else (0.1, 1e-2)
         self.rtol = rtol if tight else max(rtol, 1e-2)
         self.rows = {
-            n: gradients(self.outputs, self.leaves, self.v, [n])
+            n: problem.rows(self.outputs, self.leaves, self.v, [n])
             for n in self.outputs
         }
         self.sizes = [root_mean_square(t) or 1.0 for t in problem.values]
@@ -152,11 +154,13 @@ class PointCheck:
         sample: Sample,
     ) -> Outcome:
         """Put the numbers of one comparison together."""
+        if verdict == "right":
+            size += self.noise(sample.step) / self.rtol
         return Outcome(
             n,
             tuple(u),
             verdict,
-            max(gap - self.noise(sample.step), 0.0) / size if size else 0.0,
+            gap / size if gap else 0.0,
             sum(dot(self.rows[n][k], w) for k, w in u.items()),
             dot(self.v[n], sample.slope[n]),
             sample.step,
@@ -196,17 +200,22 @@ class PointCheck:
         return float(20 * self.eps * self.size / h)
 
     def kinked(self, n: str, sample: Sample) -> bool:
-        """Whether slopes to both sides of the point differ for good."""
+        """Whether slopes to both sides of the point differ for good.
+
+        By more than rounding: of the largest output, as in `noise`.
+        """
         whole, half = sample.gap[n].abs(), sample.half_gap[n].abs()
         slope = sample.slope[n].abs()
         if whole.numel() == 0:
             return False
-        size = self.value[n].abs().max().item()
-        least = max(
-            1e-2 * slope.max().item(), 100 * self.eps * size / sample.step
-        )
+        rounding = 100 * self.eps * self.largest / sample.step
+        least = max(1e-2 * slope.max().item(), rounding)
         stays = (half > 0.9 * whole) & (half < 1.1 * whole)
         return bool((stays & (whole > least)).any())
+
+
+def _largest(t: Tensor) -> float:
+    return float(t.abs().max()) if t.numel() else 0.0
 
 
 def root_mean_square(t: Tensor) -> float:

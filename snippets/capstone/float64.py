@@ -3,7 +3,9 @@
 
 Parameters and buffers are exchanged for converted ones, and the module
 keeps its identity: a criterion that calls the module or a part of it
-sees float64 too, which a deep copy would not give.
+sees float64 too, which a deep copy would not give. What the module casts
+to float32 or below stays wide: many models do so for a norm, a softmax
+or their loss.
 """
 
 import dataclasses
@@ -13,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 
 @contextmanager
@@ -21,18 +24,47 @@ def in_float64(model: nn.Module) -> Iterator[None]:
 
     The copies are leaves that require grad where the originals do;
     integers are copied as they are. New tensors are float64 by default
-    in this context.
+    in this context, and casts to a narrower dtype are to float64.
 
     Raises what the conversion raises, such as TypeError on a device
     without float64.
     """
     before = torch.get_default_dtype()
     try:
-        with exchanged(model, _wide_copy):
+        with exchanged(model, _wide_copy), _Wide():
             torch.set_default_dtype(torch.float64)
             yield
     finally:
         torch.set_default_dtype(before)
+
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
+_CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
+
+
+class _Wide(TorchFunctionMode):
+    """Casts to float32 or below become casts to float64."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _CASTS:
+            func = Tensor.double
+        args = [_wider(value) for value in args]
+        named = {key: _wider(value) for key, value in kwargs.items()}
+        return func(*args, **named)
+
+
+def _wider(value: Any) -> Any:
+    if type(value) is torch.dtype:
+        return _WIDER.get(value, value)
+    return value
 
 
 @contextmanager

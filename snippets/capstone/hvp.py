@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import is_lazy
 
 from .naming import named_parameters
 from .outputs import DebuggerError, check_trainable
+from .walk import nodes_behind
 
 
 @contextmanager
@@ -61,6 +63,7 @@ class GradientGraph:
         self.parameters = list(parameters)
         if not loss.requires_grad:
             raise DebuggerError("The loss is not connected to the parameters.")
+        refuse_reentrant([loss])
         with torch.enable_grad(), _explained():
             found = torch.autograd.grad(
                 loss, self.parameters, create_graph=True, allow_unused=True
@@ -102,22 +105,13 @@ class GradientGraph:
         return flatten(self.product(unflatten(v, self.parameters)), v)
 
 
-def refuse_once_differentiable(
-    tensors: Sequence[Tensor | None], most: int = 20_000
-) -> None:
+def refuse_once_differentiable(tensors: Sequence[Tensor | None]) -> None:
     """Raise DebuggerError if a backward behind these cannot be repeated.
 
     `autograd.grad` does not tell: such a backward returns constants, or
     stands beside the way to the inputs, so the second derivative is zero.
-
-    most: nodes to look at: a deeper graph that Python has walked may
-        overflow the C stack when it is freed (torch 2.13).
     """
-    roots = [t.grad_fn for t in tensors if t is not None and t.grad_fn]
-    seen: dict[int, Any] = {id(node): node for node in roots}
-    waiting: list[Any] = list(seen.values())
-    while waiting and len(seen) < most:
-        node = waiting.pop()
+    for node in nodes_behind(tensors):
         backward = getattr(_function_of(node), "backward", None)
         once = getattr(backward, "__code__", None) is _ONCE
         if once or type(node).__name__ == "Error":
@@ -125,10 +119,19 @@ def refuse_once_differentiable(
                 "A custom Function is marked once_differentiable: it has "
                 "no second derivative."
             )
-        for child, _ in node.next_functions:
-            if child is not None and id(child) not in seen:
-                seen[id(child)] = child
-                waiting.append(child)
+
+
+def refuse_reentrant(tensors: Sequence[Tensor | None]) -> None:
+    """Raise DebuggerError if a reentrant checkpoint is behind these.
+
+    `autograd.grad` does not see the parameters in it: they get None.
+    """
+    for node in nodes_behind(tensors):
+        if type(node).__name__ == "CheckpointFunctionBackward":
+            raise DebuggerError(
+                "Reentrant checkpoints only work with backward(): checkpoint "
+                "with use_reentrant=False, or switch checkpoints off."
+            )
 
 
 _ONCE = once_differentiable(lambda ctx: None).__code__
@@ -164,7 +167,8 @@ def unflatten(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
         part = flat[start : start + size]
         start += size
         if t.is_complex():
-            part = torch.view_as_complex(part.reshape(*t.shape, 2))
+            pairs = part.reshape(*t.shape, 2).clone()  # for its alignment
+            part = torch.view_as_complex(pairs)
         parts.append(part.reshape(t.shape).to(t.device, t.dtype))
     return parts
 
@@ -172,13 +176,14 @@ def unflatten(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 def trainable(model: nn.Module) -> dict[str, Tensor]:
     """Return the parameters that require grad, tied ones once, by name.
 
+    Without lazy ones that no forward has reached.
     Raises DebuggerError if there is none.
     """
     check_trainable(model)
     return {
         name: tensor
         for name, _, tensor in named_parameters(model)
-        if tensor.requires_grad
+        if tensor.requires_grad and not is_lazy(tensor)
     }
 
 

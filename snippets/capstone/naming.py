@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 
 class Named(NamedTuple):
@@ -58,6 +59,11 @@ def plain(name: str) -> str:
     'blocks.0.weight'
     """
     return ".".join(part for part in name.split(".") if part != "_orig_mod")
+
+
+def has_lazy(model: nn.Module) -> bool:
+    """Say whether a parameter or buffer waits for its shape."""
+    return any(map(is_lazy, [*model.parameters(), *model.buffers()]))
 
 
 def layer_of(name: str) -> str:

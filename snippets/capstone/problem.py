@@ -2,13 +2,15 @@
 """A module or function as tensors in, tensors out, to be differentiated."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .float64 import exchanged, map_tensors
-from .hvp import refuse_once_differentiable
+from .hvp import refuse_once_differentiable, refuse_reentrant
 from .naming import named_parameters
 from .outputs import call_model, flatten_tensors
 
@@ -32,6 +34,15 @@ class Problem(Protocol):
         record: with a graph from the leaves to the outputs.
         """
 
+    def rows(
+        self,
+        outputs: Outputs,
+        leaves: list[Tensor],
+        v: Outputs,
+        paths: list[str],
+    ) -> list[Tensor]:
+        """Return vᵀJ by the leaves, from some outputs of one run."""
+
 
 def can_vary(t: Tensor) -> bool:
     """Whether derivatives by this tensor make sense."""
@@ -53,7 +64,7 @@ class FirstOrder:
         chosen = wanted or {n: t for n, t in found.items() if can_vary(t)}
         self.module = f if isinstance(f, nn.Module) else nn.Module()
         named = named_parameters(self.module)
-        own = {name: p for name, _, p in named if p.requires_grad}
+        own = {n: p for n, _, p in named if p.requires_grad and not is_lazy(p)}
         self.parameters = list(own.values())
         self.replaced = [id(t) for t in chosen.values()]
         self.names = [*chosen, *own]
@@ -64,18 +75,39 @@ class FirstOrder:
     def run(
         self, values: list[Tensor], *, record: bool
     ) -> tuple[list[Tensor], Outputs]:
-        """Run f. Its inputs are copies, so that it may change them."""
+        """Run f. Its inputs are copies, so that it may change them.
+
+        Raises DebuggerError for a reentrant checkpoint.
+        """
         leaves = [v.detach().clone().requires_grad_(record) for v in values]
         n = len(self.replaced)
-        own = dict(zip(map(id, self.parameters), leaves[n:], strict=True))
-        with (
-            exchanged(self.module, lambda t: own.get(id(t), t)),
-            torch.set_grad_enabled(record),
-        ):
+        with self.holding(leaves), torch.set_grad_enabled(record):
             found = flatten_tensors(self.call(self.copies(leaves[:n])))
+        refuse_reentrant(list(found.values()))
         self.ignored = [n for n, t in found.items() if not can_vary(t)]
         outputs = {n: t.to_dense() for n, t in found.items() if can_vary(t)}
         return leaves, outputs
+
+    def holding(self, leaves: list[Tensor]) -> AbstractContextManager[None]:
+        """Put the leaves into the module, in place of its parameters.
+
+        In backward too: a checkpoint then runs again.
+        """
+        mine = leaves[len(self.replaced) :]
+        own = dict(zip(map(id, self.parameters), mine, strict=True))
+        return exchanged(self.module, lambda t: own.get(id(t), t))
+
+    def rows(
+        self,
+        outputs: Outputs,
+        leaves: list[Tensor],
+        v: Outputs,
+        paths: list[str],
+        create_graph: bool = False,
+    ) -> list[Tensor]:
+        """Return vᵀJ by the leaves, from some outputs of one run."""
+        with self.holding(leaves):
+            return gradients(outputs, leaves, v, paths, create_graph)
 
     def copies(self, leaves: list[Tensor]) -> Any:
         """Return the inputs with the leaves in them, all of them copied."""
@@ -106,10 +138,21 @@ class SecondOrder:
         v = [t.detach().clone().requires_grad_(record) for t in values[n:]]
         cotangents = dict(zip(self.paths, v, strict=True))
         paths = [p for p in self.paths if outputs[p].requires_grad]
-        rows = gradients(outputs, leaves, cotangents, paths, record)
+        rows = self.first.rows(outputs, leaves, cotangents, paths, record)
         refuse_once_differentiable(rows if record else [])
         names = [f"gradient by {name}" for name in self.first.names]
         return [*leaves, *v], dict(zip(names, rows, strict=True))
+
+    def rows(
+        self,
+        outputs: Outputs,
+        leaves: list[Tensor],
+        v: Outputs,
+        paths: list[str],
+    ) -> list[Tensor]:
+        """Return vᵀJ by the leaves, from some outputs of one run."""
+        with self.first.holding(leaves[: len(self.first.names)]):
+            return gradients(outputs, leaves, v, paths)
 
 
 def gradients(

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from .differences import Outcome, PointCheck, dot
-from .problem import FirstOrder, Outputs, gradients
+from .problem import FirstOrder, Outputs
+from .walk import nodes_behind
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def locate(check: PointCheck, outcome: Outcome, order: int) -> Mismatch:
 
     def sides(some: list[Any]) -> tuple[float, float]:
         w = _masked({0: v}, [(0, i) for i in some])[0]
-        rows = gradients(check.outputs, check.leaves, {n: w}, [n])
+        rows = check.problem.rows(check.outputs, check.leaves, {n: w}, [n])
         return dot(rows[k], one[k]), dot(w, slope)
 
     def by_outputs(some: list[Any]) -> float:
@@ -138,7 +139,7 @@ def _conjugate_explains(
     if not check.value[n].is_complex():
         return False
     v = {n: check.v[n].real.to(check.v[n].dtype)}
-    rows = gradients(check.outputs, check.leaves, v, [n])
+    rows = check.problem.rows(check.outputs, check.leaves, v, [n])
     u = check.direction(group)
     sample = check.sample(u, check.steps[0])
     numeric = dot(v[n], sample.slope[n])
@@ -193,16 +194,9 @@ def _kept(
     """What custom Functions keep and autograd takes as a constant."""
     _, outputs = first.run(values, record=True)
     found = []
-    waiting: list[Any] = [t.grad_fn for t in outputs.values() if t.grad_fn]
-    seen = {id(node): node for node in waiting}
-    while waiting and len(seen) < 10_000:
-        node = waiting.pop()
+    for node in nodes_behind(outputs.values()):
         if isinstance(node, torch.autograd.function.BackwardCFunction):
             found += _of_node(node)
-        for child, _ in node.next_functions:
-            if child is not None and id(child) not in seen:
-                seen[id(child)] = child
-                waiting.append(child)
     return found
 
 

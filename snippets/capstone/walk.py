@@ -6,8 +6,10 @@ import gc
 import heapq
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from .outputs import DebuggerError
 
@@ -121,3 +123,23 @@ def longest_way(walk: Walk) -> int:
             if waiting[j] == 0:
                 ready.append(j)
     return max(deep, default=0)
+
+
+def nodes_behind(
+    tensors: Iterable[Tensor | None], most: int = 20_000
+) -> Iterator[Any]:
+    """Yield the nodes of the graph behind some tensors, each once.
+
+    most: nodes to look at: a deeper graph that Python has walked may
+        overflow the C stack when it is freed (torch 2.13).
+    """
+    roots = [t.grad_fn for t in tensors if t is not None and t.grad_fn]
+    seen: dict[int, Any] = {id(node): node for node in roots}
+    waiting: list[Any] = list(seen.values())
+    while waiting and len(seen) < most:
+        node = waiting.pop()
+        yield node
+        for child, _ in node.next_functions:
+            if child is not None and id(child) not in seen:
+                seen[id(child)] = child
+                waiting.append(child)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 
 from snippets.capstone.curvature import compute_hvp, verify_curvature
 from snippets.capstone.eigenvalue import lanczos
@@ -18,6 +19,7 @@ from snippets.capstone.hvp import flatten, twice_differentiable, unflatten
 from snippets.capstone.outputs import DebuggerError
 from snippets.capstone.state import same_bits
 from snippets.capstone.trace import hutchinson
+from tests.capstone.models import CASES, checkpointed
 
 mse = nn.functional.mse_loss
 
@@ -472,12 +474,45 @@ def test_an_lstm_and_a_model_that_cannot_run_in_float64():
     report = verify_curvature(model, x, None, lambda o: o[0].square().sum())
     assert report.check.verdict == "agrees" and model._flat_weights[0] is model.weight_ih_l0
 
-    class Stubborn(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
-            return super().forward(x.float())
-
-    report = verify_curvature(Stubborn(3, 1), torch.randn(2, 3), None, lambda o: o.square().sum())
+    made_before = torch.eye(3)
+    report = verify_curvature(nn.Linear(3, 1), torch.randn(2, 3), None, lambda o: (o.mT @ made_before[:2]).sum())
     assert report.check.verdict == "not done" and "does not run in float64" in str(report) and report.converged
+
+
+def test_what_a_model_casts_to_float32_is_checked_in_float64():
+    class Norm(nn.Linear):  # as many language models do it
+        def forward(self, x: Tensor) -> Tensor:
+            wide = super().forward(x).to(torch.float32)
+            scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+            return torch.softmax((wide * scale).float(), -1, dtype=torch.float32).type_as(x)
+
+    model, x = Norm(3, 4).bfloat16(), torch.randn(5, 3).bfloat16()
+    report = verify_curvature(model, x, None, lambda o: o.square().mean())
+    assert report.check.verdict == "agrees" and report.check.error < 1e-6
+    with in_float64(model):
+        assert {t.dtype for t in (model(widen(x)), x.half(), torch.zeros(2, dtype=torch.float16))} == {torch.float64}
+        assert torch.zeros(2, dtype=torch.complex64).dtype == torch.complex128
+    assert x.half().dtype == torch.float16
+
+
+def test_lazy_parameters_get_their_shapes_and_complex_ones_their_place():
+    model, x, y, criterion = CASES["odd"]()
+    report = verify_curvature(model, x, y, criterion)
+    assert report.check.verdict == "agrees" and report.parameters == 69  # without what forward never reaches
+    assert nn.parameter.is_lazy(model.lazy.weight)
+
+
+def test_curvature_through_checkpoints_is_that_without_and_reentrant_ones_are_refused():
+    on, off = (verify_curvature(*checkpointed(on)) for on in (True, False))
+    assert on == off and on.check.verdict == "agrees"
+
+    class Reentrant(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(super().forward, x, use_reentrant=True)
+
+    model = nn.Sequential(Reentrant(3, 3), nn.Tanh(), nn.Linear(3, 1))
+    with pytest.raises(DebuggerError, match="use_reentrant=False"):  # the Hessian of its parameters would be 0
+        verify_curvature(model, torch.randn(2, 3, requires_grad=True), None, torch.sum)
 
 
 def test_nothing_is_changed_also_when_it_raises():

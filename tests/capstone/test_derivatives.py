@@ -9,9 +9,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from snippets.capstone.derivatives import check_derivatives
+from snippets.capstone.outputs import DebuggerError
 from snippets.capstone.state import same_bits
+from tests.capstone.models import checkpointed, odd
+from tests.capstone.same import differences, photo
 
 
 @pytest.fixture(autouse=True)
@@ -301,6 +305,59 @@ def test_a_second_order_that_does_not_exist_is_not_available():
     assert report.second_order == "not available" and "once_differentiable" in report.notes[-1]
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_a_checkpoint_runs_again_with_the_values_that_are_tried(on):
+    model, x, _, _ = checkpointed(on)
+    report = check_derivatives(model, x)
+    assert report.passed and (report.first_order, report.second_order) == ("right", "right")
+    wrong = custom(lambda x: x * x, lambda g, x: g * x)
+    for block in model.blocks:
+        block.append(Applied(wrong))
+    report = check_derivatives(model, x)
+    assert report.first_order == "wrong" and report.mismatch.variable == "blocks.2.0.weight"
+
+
+class Applied(nn.Module):
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function.apply(x)
+
+
+def test_a_reentrant_checkpoint_is_refused_in_one_sentence():
+    def f(x: Tensor) -> Tensor:
+        return checkpoint(torch.sin, x, use_reentrant=True)
+
+    with warnings.catch_warnings(), pytest.raises(DebuggerError, match="use_reentrant=False") as caught:
+        warnings.simplefilter("ignore")  # torch says that without a gradient it does nothing
+        check_derivatives(f, torch.randn(3))
+    assert "\n" not in str(caught.value)
+
+
+def test_lazy_modules_are_checked_and_lazy_again():
+    model, inputs, _, _ = odd()
+    before = photo(model, inputs)
+    report = check_derivatives(model, inputs)
+    assert report.passed and "lazy.weight" in report.variables and "never.weight" not in report.variables
+    assert differences(before, photo(model, inputs)) == []
+
+
+def test_an_output_that_is_zero_but_for_rounding_is_no_kink():
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        return 10 * x.exp(), x.softmax(1).sum(1) - 1  # as the gradient of a bias that has no effect
+
+    assert check_derivatives(f, torch.randn(500, 8)).first_order == "right"
+
+
+def test_an_error_is_never_said_to_be_zero_unless_it_is():
+    report = check_derivatives(torch.sin, torch.randn(3))
+    assert 0 < report.first_error < 1e-9 and "(error 0)" not in str(report)
+    exact = check_derivatives(lambda x: 0 * x, torch.randn(3))
+    assert exact.first_error == 0 and "First order right (exact)" in str(exact)
+
+
 def test_derivatives_that_are_all_zero_are_said():
     report = check_derivatives(lambda x: x.round() + 0 * x, torch.randn(3))
     assert report.first_order == "right" and "All derivatives are zero" in report.notes[-1]
@@ -310,15 +367,13 @@ def test_a_function_bound_to_float32_is_checked_as_well_as_it_can_be():
     def single(x: Tensor) -> Tensor:
         return x.float().sin()
 
-    assert check_derivatives(single, torch.randn(3)).passed
+    report = check_derivatives(single, torch.randn(3))
+    assert report.passed and report.dtype == "float64" and report.first_error < 1e-7  # the cast stays wide
 
-    class Stubborn(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
-            return super().forward(x.float())
-
-    report = check_derivatives(Stubborn(3, 2), torch.randn(4, 3))
+    made_before = torch.randn(3, 2)
+    report = check_derivatives(lambda x: (x @ made_before).sin(), torch.randn(4, 3))
     assert report.passed and "does not run in float64" in report.notes[0] and report.dtype == "float32"
-    wrong = custom(lambda x: (x @ torch.ones(3, 2, dtype=torch.float32)).sin(), lambda g, x: g.sum(-1, True) * x)
+    wrong = custom(lambda x: (x @ made_before).sin(), lambda g, x: g.sum(-1, True) * x)
     assert check_derivatives(wrong, torch.randn(4, 3)).first_order == "wrong"
 
 
