@@ -4,6 +4,8 @@
 import html
 from collections.abc import Iterable, Sequence
 
+from .methods import Method
+
 e = html.escape
 
 
@@ -12,15 +14,49 @@ def paragraph(text: str, kind: str = "") -> str:
     return f"<p{mark}>{e(text)}</p>"
 
 
-def how(formula: str, text: str) -> str:
-    """How a number is computed: a formula and a line."""
-    return f'<p class="how"><code>{e(formula)}</code><br>{e(text)}</p>'
+def breakable(text: str) -> str:
+    """A dotted path, which may be broken after its dots."""
+    return e(text).replace(".", ".<wbr>")
+
+
+def how(method: Method, more: str = "") -> str:
+    """How a group of numbers is computed, folded.
+
+    more: what this run did.
+    """
+    rows = "".join(
+        f"<div><dt>{e(what)}</dt><dd><code>{e(formula)}</code>"
+        f"<br>{e(text)}</dd></div>"
+        for what, formula, text in method.rows
+    )
+    cost = f"Cost in gradients: {method.cost} {more}".strip()
+    return (
+        f'<details class="how"><summary>How this is computed</summary>'
+        f'<dl class="rows">{rows}</dl>{paragraph(method.text)}'
+        f"{paragraph(cost)}</details>"
+    )
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values."""
-    rows = "".join(f"<dt>{e(a)}</dt><dd>{e(b)}</dd>" for a, b in pairs)
-    return f"<dl>{rows}</dl>"
+    """Short values under their names, side by side."""
+    return f'<dl class="facts">{_pairs(pairs)}</dl>'
+
+
+def lines(pairs: Iterable[tuple[str, str]]) -> str:
+    """Longer values beside their names, one below the other."""
+    return f'<dl class="rows">{_pairs(pairs)}</dl>'
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f"<div><dt>{e(a)}</dt><dd>{e(b)}</dd></div>" for a, b in pairs
+    )
+
+
+def folded(title: str, inside: str, opened: bool) -> str:
+    """What may be opened; on paper it is open."""
+    state = " open" if opened else ""
+    return f"<details{state}><summary>{e(title)}</summary>{inside}</details>"
 
 
 def table(
@@ -35,12 +71,12 @@ def table(
         there are bold.
     """
     names = "".join(
-        f'<th scope="col"{_left(k, head, last)}>{e(name)}</th>'
-        for k, name in enumerate(head)
+        f'<th scope="col"{_left(k, head, last)}>{e(text)}</th>'
+        for k, text in enumerate(head)
     )
     body = []
     for first, *cells in rows:
-        row = [f'<th scope="row">{e(first)}</th>']
+        row = [f'<th scope="row">{breakable(first)}</th>']
         for k, cell in enumerate(cells, 1):
             left = _left(k, head, last)
             text = e(cell)
@@ -66,3 +102,22 @@ def figure(drawing: str, caption: str) -> str:
 
 def notes(texts: Iterable[str]) -> str:
     return "".join(paragraph(f"Note: {text}", "quiet") for text in texts)
+
+
+_SIGNS = {
+    "ok": '<circle cx="8" cy="8" r="7"/><path d="M4.5 8.2l2.4 2.5 4.6-5.2"/>',
+    "note": '<circle cx="8" cy="8" r="7"/><path d="M8 7.2v4.3M8 4.3v.9"/>',
+    "warning": '<path class="body" d="M8 1l7.2 14H.8z"/>'
+    '<path d="M8 6v4.2M8 11.9v1"/>',
+    "error": '<path class="body" d="M8 .5l7.5 7.5L8 15.5.5 8z"/>'
+    '<path d="M5.6 5.6l4.8 4.8M10.4 5.6l-4.8 4.8"/>',
+}
+
+
+def sign(level: str) -> str:
+    """A small picture of a level, beside the word that says it."""
+    shape = _SIGNS.get(level, _SIGNS["ok"])
+    return (
+        f'<svg class="sign {level}" viewBox="0 0 16 16" width="16" '
+        f'height="16" aria-hidden="true">{shape}</svg>'
+    )

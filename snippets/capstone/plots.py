@@ -13,8 +13,8 @@ from .gradients import STATUSES, GradientReport, LayerVerdict
 from .memory import SavedRow
 from .storage import size
 
-ROW = 22  # height of a row
-MOST = 60  # rows in a plot
+ROW, LOW = 22, 16  # height of a row, and of one of many
+MOST = 100  # rows in a plot
 
 Draw = Callable[[int], tuple[list[str], int]]  # width → elements, height
 
@@ -26,7 +26,7 @@ def both(draw: Draw, title: str, text: str) -> str:
         see it.
     """
     shown = []
-    for kind, width in (("wide", 760), ("narrow", 340)):
+    for kind, width in (("wide", 920), ("narrow", 340)):
         parts, height = draw(width)
         name = html.escape(f"{title}. {text}")
         shown.append(
@@ -45,11 +45,12 @@ def norms_plot(report: GradientReport) -> str:
     low = max(min(*values, report.vanishing), 1e-45)
     high = min(max(*values, report.exploding), 1e38)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    row = ROW if len(layers) <= 30 else LOW
 
     def draw(width: int) -> tuple[list[str], int]:
         name, status = columns(width, [one.layer for one in layers])
         left, right = name, width - status
-        bottom = 24 + ROW * len(layers)
+        bottom = 24 + row * len(layers)
 
         def x(value: float) -> float:
             share = (math.log10(value) - first) / (last - first)
@@ -63,7 +64,7 @@ def norms_plot(report: GradientReport) -> str:
             parts.append(line(x(value), 20, x(value), bottom, "limit"))
             parts.append(label(x(value), 12, text, "quiet", "middle"))
         for k, one in enumerate(layers):
-            y = 24 + ROW * k + ROW / 2
+            y = 24 + row * k + row / 2
             parts.append(path(0, y, one.layer, name - 8))
             parts += _lollipop(one, left, x, y)
             strong = "" if one.status == "ok" else "strong"
@@ -201,7 +202,7 @@ def spectrum_plot(report: CurvatureReport) -> str:
 
 def columns(width: int, names: Sequence[str]) -> tuple[float, int]:
     """Widths of the columns of names, on the left, and of words."""
-    most, words = (190, 90) if width > 400 else (112, 90)
+    most, words = (290, 90) if width > 400 else (128, 76)
     longest = max(map(len, names), default=0)
     return min(most, max(40, 7.3 * longest + 18)), words
 

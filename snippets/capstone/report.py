@@ -4,7 +4,8 @@
 from . import sections
 from .diagnosis import SECTIONS, Diagnosis, headline
 from .findings import Finding
-from .parts import e, facts, paragraph
+from .overview import overview
+from .parts import breakable, e, lines, paragraph, sign
 from .style import CSS
 
 TITLES = {
@@ -24,8 +25,9 @@ _SAYS = {
 def page(diagnosis: Diagnosis) -> str:
     """Return the whole page.
 
-    It has the verdict and the findings first, then the sections that the
-    diagnosis has. Names that come from the user are escaped.
+    It has the verdict and the findings first, then one line for each
+    check, then the sections that the diagnosis has. Names that come
+    from the user are escaped.
     """
     made = {
         name: getattr(sections, name)(getattr(diagnosis, name))
@@ -45,8 +47,9 @@ def page(diagnosis: Diagnosis) -> str:
         '<meta name="viewport" content="width=device-width, '
         'initial-scale=1"><meta name="color-scheme" content="light dark">'
         f"<title>{e(headline(diagnosis))}</title><style>{CSS}</style></head>"
-        f"<body><header>{_header(diagnosis)}{_links(names)}</header>"
-        f"<main>{_summary(diagnosis)}{body}</main></body></html>\n"
+        f"<body><header>{_header(diagnosis)}</header>"
+        f"<main>{_findings(diagnosis)}{_checks(diagnosis)}"
+        f"{_examined(diagnosis)}{body}</main></body></html>\n"
     )
 
 
@@ -55,51 +58,70 @@ def _header(diagnosis: Diagnosis) -> str:
     return (
         f"<h1>{e(diagnosis.about.kind)}</h1>"
         f'<p class="verdict"><span class="level {level}">'
-        f"{e(_SAYS[level])}</span></p>"
+        f"{sign('ok' if level == 'healthy' else level)} {e(_SAYS[level])}"
+        "</span></p>"
     )
 
 
-def _links(names: list[str]) -> str:
-    links = "".join(
-        f'<li><a href="#{name}">{TITLES[name]}</a></li>' for name in names
-    )
-    return f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
-
-
-def _summary(diagnosis: Diagnosis) -> str:
-    about = diagnosis.about
+def _findings(diagnosis: Diagnosis) -> str:
     found = "".join(map(_finding, diagnosis.findings))
     told = f'<ul class="findings">{found}</ul>' if found else ""
     if not found:
-        told = paragraph("No findings.")
-    return (
-        f'<section aria-labelledby="summary"><h2 id="summary">Findings</h2>'
-        f"{told}<h3>What was examined</h3>"
-        + facts(
-            [
-                ("Model", about.model),
-                ("Batch", about.batch),
-                ("Loss", about.loss or "the model's own"),
-                ("Parameters", f"{about.parameters:,}"),
-                ("Device, dtype", f"{about.device}, {about.dtype}"),
-                ("Seed", str(about.seed)),
-                ("torch", about.torch),
-            ]
+        told = paragraph(
+            "None. The checks below say what was looked at; this holds for "
+            "these weights and this batch."
         )
-        + "</section>"
+    return (
+        '<section aria-labelledby="summary"><h2 id="summary">Findings</h2>'
+        f"{told}</section>"
     )
 
 
 def _finding(one: Finding) -> str:
-    where = ", ".join(f"<code>{e(name)}</code>" for name in one.where[:12])
+    where = ", ".join(
+        f"<code>{breakable(path)}</code>" for path in one.where[:12]
+    )
     more = len(one.where) - 12
     where += f" and {more} more" if more > 0 else ""
     at = f"<p>In {where}</p>" if where else ""
-    advice = f"<p>{e(one.advice)}</p>" if one.advice else ""
+    advice = one.advice
+    advice = f"<p><b>Cause and cure.</b> {e(advice)}</p>" if advice else ""
     return (
         f'<li class="{one.level}"><h3><span class="level {one.level}">'
-        f"{one.level.capitalize()}:</span> {e(one.title)}</h3>{at}"
-        f"<p>{e(one.text)}</p>{advice}"
+        f"{sign(one.level)} {one.level.capitalize()}:</span> {e(one.title)}"
+        f"</h3>{at}<p>{e(one.text)}</p>{advice}"
         f'<p class="quiet"><a href="#{one.section}">'
         f"See {TITLES[one.section]}</a></p></li>"
+    )
+
+
+def _checks(diagnosis: Diagnosis) -> str:
+    items = "".join(
+        f'<li><a href="#{section}">{TITLES[section]}</a>'
+        f'<span class="level {level}">{sign(level)} {level}</span>'
+        f"<span>{breakable(text)}</span></li>"
+        for section, level, text in overview(diagnosis)
+    )
+    return f'<nav aria-label="Checks"><ul>{items}</ul></nav>'
+
+
+def _examined(diagnosis: Diagnosis) -> str:
+    about = diagnosis.about
+    return (
+        '<section class="examined" aria-labelledby="examined">'
+        '<h2 id="examined">What was examined</h2>'
+        + lines(
+            [
+                ("Model", about.model),
+                ("Batch", about.batch),
+                ("Loss", about.loss or "the model's own"),
+                ("Parameters", f"{about.parameters:,} entries"),
+                (
+                    "Run",
+                    f"{about.device}, {about.dtype}, seed {about.seed}, "
+                    f"torch {about.torch}",
+                ),
+            ]
+        )
+        + "</section>"
     )

@@ -11,9 +11,31 @@ from .findings import some
 from .gradients import GradientReport
 from .graph import GraphReport
 from .memory import SavedReport
-from .parts import e, facts, figure, how, notes, paragraph, table
+from .methods import (
+    ANOMALIES,
+    CURVATURE,
+    DERIVATIVES,
+    GRADIENTS,
+    GRAPH,
+    SAVED,
+)
+from .parts import (
+    breakable,
+    e,
+    facts,
+    figure,
+    folded,
+    how,
+    lines,
+    notes,
+    paragraph,
+    table,
+)
 from .plots import MOST, bytes_plot, norms_plot, spectrum_plot
 from .storage import size
+
+
+FEW = 24  # rows of a table that is shown open
 
 
 def graph(report: GraphReport) -> str:
@@ -28,12 +50,7 @@ def graph(report: GraphReport) -> str:
                 ("Leaves", f"{len(report.leaves):,}"),
             ]
         ),
-        how(
-            "depth(n) = 1 + max over inputs m of depth(m), 0 for a leaf",
-            "Each node is counted once. Depth is the number of edges on the "
-            "longest way from the loss to a leaf; a shared node has more "
-            "than one edge leading to it.",
-        ),
+        how(GRAPH),
         table(
             "Operations of the graph, the most frequent first",
             ("Operation", "Nodes"),
@@ -52,21 +69,13 @@ def _saved(saved: SavedReport) -> str:
             [
                 ("Tensors saved", f"{saved.tensors:,} ({saved.state})"),
                 ("Referenced", size(saved.referenced)),
-                (
-                    "Held",
-                    f"{size(saved.held)}, of it {size(saved.of_batch)} "
-                    "the batch",
-                ),
-                ("Parameters beside it", size(saved.parameters)),
-                ("Buffers beside it", size(saved.buffers)),
+                ("Held", size(saved.held)),
+                ("Of it the batch", size(saved.of_batch)),
+                ("Parameters saved", size(saved.parameters)),
+                ("Buffers saved", size(saved.buffers)),
             ]
         ),
-        how(
-            "held = Σ bytes(storage), each storage once",
-            "Referenced counts each saved tensor, elements × bytes of one. "
-            "Held counts each block of memory once, for the module that was "
-            "the first to save it, without parameters and buffers.",
-        ),
+        how(SAVED),
     ]
     if any(row.held for row in saved.by_module):
         text = "Memory held for backward, by module (at most 20)."
@@ -74,11 +83,13 @@ def _saved(saved: SavedReport) -> str:
     for kind, rows in (("module", saved.by_module), ("op", saved.by_op)):
         cells = [
             (r.name, f"{r.tensors:,}", size(r.referenced), size(r.held))
-            for r in rows[:40]
+            for r in rows
         ]
-        name = "operation" if kind == "op" else kind
-        head = (name.capitalize(), "Tensors", "Referenced", "Held")
-        parts.append(table(f"Saved by {name}", head, cells))
+        what = "operation" if kind == "op" else kind
+        head = (what.capitalize(), "Tensors", "Referenced", "Held")
+        shown = table(f"Saved by {what}, the most held first", head, cells)
+        title = f"Saved by each {what} ({len(cells):,})"
+        parts.append(folded(title, shown, len(cells) <= FEW))
     return "".join(parts)
 
 
@@ -89,7 +100,6 @@ def gradients(report: GradientReport) -> str:
     text = "A diamond is a warning or an error, an empty ring no gradient; a "
     text += "norm of 0 is drawn at the left edge."
     text += f" {more} layers that are ok are left out." if more > 0 else ""
-    head = ("Parameter", "Shape", "Dtype", "Norm", "Mean", "Std", "Max abs")
     return "".join(
         [
             facts(
@@ -100,22 +110,31 @@ def gradients(report: GradientReport) -> str:
                     ("Exploding above", f"{report.exploding:g}"),
                 ]
             ),
-            how(
-                "norm = √Σ|gᵢ|², total = √Σ norm², g = dL/dθ",
-                "One forward and one backward; a tied weight counts once. "
-                "Std divides by n − 1. A layer has the worst status of its "
-                "parameters.",
-            ),
+            how(GRADIENTS),
             figure(norms_plot(report), text),
-            table(
-                "Gradient of each parameter, in the order of the model",
-                (*head, "Status"),
-                _rows(report),
-                "left",
-            ),
+            _parameters(report),
             notes(report.notes),
         ]
     )
+
+
+def _parameters(report: GradientReport) -> str:
+    """All parameters in a table, and those not ok before a long one."""
+    numbers = "Norm", "Mean", "Std", "Max abs"
+    head = "Parameter", "Shape", "Dtype", *numbers, "Status"
+    rows = _rows(report)
+    text = "Gradient of each parameter, in the order of the model"
+    every = table(text, head, rows, "left")
+    title = f"All parameters ({len(rows):,})"
+    odd = [row for row in rows if row[-1] != "ok"]
+    if len(rows) <= FEW:
+        return folded(title, every, True)
+    first = ""
+    if odd:
+        text = f"Parameters that are not ok, {len(odd):,} in all"
+        text += f"; the first {FEW}" if len(odd) > FEW else ""
+        first = table(text, head, odd[:FEW], "left")
+    return first + folded(title, every, False)
 
 
 def _rows(report: GradientReport) -> list[tuple[str, ...]]:
@@ -134,11 +153,9 @@ def curvature(report: CurvatureReport) -> str:
     parts = [
         _numbers(report),
         how(
-            "Hv = d(g·v)/dθ,  Hx = λx,  tr H = E[zᵀHz],  z = ±1",
-            "The eigenvalue is by Lanczos, its residual ‖Hx − λx‖ / |λ|; "
-            "the trace by random signs, ± its standard error. Along v is "
-            "vᵀHv for one random unit vector and says nothing of others. "
-            "The self-check compares Hv with differences of gradients.",
+            CURVATURE,
+            f"Here {report.products} for the eigenvalue and the spectrum, "
+            f"{report.trace_samples} for the trace.",
         ),
     ]
     if report.spectrum:
@@ -155,7 +172,7 @@ def _numbers(report: CurvatureReport) -> str:
     settled = "converged" if report.converged else "not converged"
     check = report.check
     told = check.reason if check.verdict == "not done" else check.parameter
-    return facts(
+    return lines(
         [
             ("Along v", f"{report.along:.4g} (seed {report.seed})"),
             (
@@ -182,18 +199,12 @@ def derivatives(report: LossDerivatives) -> str:
     """The loss as a whole, and the module that is wrong."""
     parts = [
         _check(report.loss),
-        how(
-            "vᵀJu  against  vᵀ(f(x + hu) − f(x − hu)) / 2h",
-            "Backward against central differences, in float64 where the "
-            "model can, at the given point and near it. The second order of "
-            "the loss is one Hessian product against differences of "
-            "gradients, that of a module the same for its gradient.",
-        ),
+        how(DERIVATIVES),
     ]
     if report.mode == "eval":
         parts.append(notes([EVAL]))
     if report.module:
-        place = f"<code>{e(report.module)}</code> ({e(report.kind)})"
+        place = f"<code>{breakable(report.module)}</code> ({e(report.kind)})"
         parts.append(f"<h3>The module that is wrong: {place}</h3>")
         if report.part:
             parts.append(_check(report.part))
@@ -216,7 +227,7 @@ def _check(report: DerivativeReport) -> str:
     ]
     if report.not_checked:
         pairs.append(("Not checked", some(report.not_checked)))
-    return facts(pairs) + notes(report.notes)
+    return lines(pairs) + notes(report.notes)
 
 
 def _with(verdict: str, error: float) -> str:
@@ -226,12 +237,7 @@ def _with(verdict: str, error: float) -> str:
 
 def anomalies(report: AnomalyReport) -> str:
     """The first NaN or inf, and its line of code."""
-    formula = "first result with an entry that is NaN or ±inf"
-    told = how(
-        formula,
-        "Each result of each operation is looked at, forwards and backwards. "
-        "What a mask absorbs before the loss and the gradients is a note.",
-    )
+    told = how(ANOMALIES)
     if not report.found:
         text = f"No NaN and no inf in a loss of {report.loss:.6g} and the "
         text += f"gradients of {report.parameters} parameters."
@@ -255,4 +261,4 @@ def anomalies(report: AnomalyReport) -> str:
     if report.place.file:
         place = f"{report.place.file}:{report.place.line}"
         code = f"<pre>{e(place)}\n{e(report.place.code)}</pre>"
-    return facts(pairs) + code + told + notes(report.notes)
+    return lines(pairs) + code + told + notes(report.notes)
