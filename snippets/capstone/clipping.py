@@ -208,11 +208,14 @@ def _values(gradient: Tensor, norm_type: float) -> Tensor:
 def _norm(
     values: list[Tensor], norm_type: float, foreach: bool | None, wide: bool
 ) -> Tensor:
-    if wide and values:
+    if not values:
+        return torch.zeros((), device="cpu")
+    if wide:
         kind = torch.float64
         if any(value.device.type == "mps" for value in values):
             kind = torch.float32  # it has no float64
-        return torch.tensor(wide_norm(values, norm_type), dtype=kind)
+        size = wide_norm(values, norm_type)
+        return torch.tensor(size, dtype=kind, device="cpu")
     if math.isinf(norm_type):  # torch raises on an empty tensor
         values = [value for value in values if value.numel()]
     return whole(nn.utils.get_total_norm(values, norm_type, foreach=foreach))

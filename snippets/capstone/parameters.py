@@ -75,7 +75,9 @@ def check_changeable(name: str, gradient: Tensor) -> None:
         why = f"is {dtype_name(gradient.dtype)}, which cannot be scaled"
     elif gradient.is_inference() and not torch.is_inference_mode_enabled():
         why = "was made in inference mode, so it cannot be changed: clone it"
-    elif gradient.layout == torch.strided and gradient.numel():
+    elif gradient.layout != torch.strided or gradient.is_contiguous():
+        return
+    elif gradient.numel():
         steps = zip(gradient.stride(), gradient.shape, strict=True)
         if any(step == 0 and size > 1 for step, size in steps):
             why = "is expanded, its elements share memory: clone it"

@@ -388,6 +388,8 @@ def test_an_empty_list_and_no_gradients() -> None:
     assert (report.norm, report.clipped, report.parameters, report.gradients) == (0, False, 2, 0)
     assert report.notes == ("No parameter has a gradient.",)
     assert clip_gradients(nn.LazyLinear(2), 1.0).gradients == 0
+    with torch.device("meta"):  # where torch cannot say 0
+        assert clip_gradients([], 1.0).norm == clip_gradients(nn.Linear(1, 1), 1.0, INF).norm == 0
 
 
 def test_an_exhausted_generator_is_told_from_an_empty_one() -> None:
@@ -445,6 +447,24 @@ def test_neighbours_in_one_block_of_memory_are_not_shared() -> None:
         return held
 
     assert same_as_torch(make, 1.0).notes == ()
+
+
+def test_gradients_that_begin_at_the_same_place_are_as_torch_has_them() -> None:
+    def make() -> list[Tensor]:
+        block = torch.arange(1.0, 7.0)
+        long, short = nn.Parameter(torch.zeros(6)), nn.Parameter(torch.zeros(3))
+        long.grad, short.grad = block, block[:3]
+        return [short, long]
+
+    assert same_as_torch(make, 1.0).notes == ()
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, INF])
+def test_a_complex_gradient_has_the_sizes_of_its_numbers(order: float) -> None:
+    held = parameters(torch.tensor([3 + 4j, 12j]))
+    report = clip_gradients(held, 1.0, order, wide=True)
+    assert report.norm == pytest.approx({1.0: 17, 2.0: 13, INF: 12}[order])
+    assert held[0].grad[0].abs().item() == pytest.approx(5 / report.norm, rel=1e-6)
 
 
 # Layouts, dtypes, devices
