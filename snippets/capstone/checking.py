@@ -13,6 +13,8 @@ from .problem import FirstOrder, Outputs, Problem, SecondOrder
 from .suspects import Mismatch, first_order_cause, locate, second_order_cause
 
 MOST_GROUPS = 32  # more variables than that are checked several at a time
+FEW_GROUPS = 8  # above LARGE numbers, where each run takes long
+LARGE = 4_000_000
 MORE_DRAWS = 5  # points drawn beyond those asked for, if some are not smooth
 
 
@@ -35,7 +37,7 @@ class Run:
         self.mismatch: Mismatch | None = None
         self.cause, self.dtype, self.bad = "", "", False
 
-    def both_orders(self) -> None:
+    def check(self, second: bool) -> None:
         """Look for what makes a check pointless, then check."""
         self._find_mutations()
         outputs = self._repeats()
@@ -61,7 +63,10 @@ class Run:
             return
         if self._all_zero(checks):
             self.notes.append("All derivatives are zero at these points.")
-        self._second_order()
+        if second:
+            self._second_order()
+        else:
+            self.verdicts = (verdict, "not asked for")
 
     def _find_mutations(self) -> None:
         """Say which inputs f writes to, and whether autograd knows."""
@@ -135,10 +140,14 @@ class Run:
             check = PointCheck(problem, self.draws, self.rtol)
             label = "not finite here"
             if check.finite():
-                groups = _groups(len(problem.values))
-                here = [(check, o) for g in groups for o in check.check(g)]
-                found += here
-                label = _label([o.verdict for _, o in here])
+                groups = _groups(problem.values)
+                here: list[Outcome] = []
+                for group in groups:
+                    here += check.check(group)
+                    if any(o.verdict == "wrong" for o in here):
+                        break  # the rest of the groups costs time
+                found += [(check, o) for o in here]
+                label = _label([o.verdict for o in here])
             if order == 1:
                 where = f"drawn {k}" if k else "given"
                 self.labels.append(f"{where}: {label}")
@@ -201,8 +210,9 @@ class Run:
             self.cause = second_order_cause(self.first, check)
 
 
-def _groups(n: int) -> list[tuple[int, ...]]:
-    width = -(-n // MOST_GROUPS)
+def _groups(values: list[Tensor]) -> list[tuple[int, ...]]:
+    n, count = len(values), sum(t.numel() for t in values)
+    width = -(-n // (FEW_GROUPS if count > LARGE else MOST_GROUPS))
     return [tuple(range(k, min(k + width, n))) for k in range(0, n, width)]
 
 

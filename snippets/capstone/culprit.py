@@ -11,12 +11,14 @@ the outside in, as long as one inside is wrong too.
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.nn.parameter import is_lazy
 
+from .checking import LARGE
 from .derivatives import DerivativeReport, check_derivatives
 from .float64 import map_tensors, widen
 from .hvp import twice_differentiable
@@ -80,17 +82,22 @@ def check_loss_derivatives(
         if has_lazy(model):  # after this forward they have their shapes
             scalar_loss(model, inputs, targets, criterion)
         loss = _Loss(model, targets, criterion)
-        report = check_derivatives(loss, inputs, points=2, seed=seed)
+        count = sum(p.numel() for p in model.parameters() if not is_lazy(p))
+        points = 1 if count > LARGE else 2
+        check = partial(check_derivatives, loss, inputs, seed=seed)
+        report = check(points=points, second=False)
         mode = "as given"
         if report.first_order == "not deterministic" and model.training:
             model.eval()
             mode = "eval"
-            report = check_derivatives(loss, inputs, points=2, seed=seed)
-        report = _with_second(_renamed(report), loss, inputs, seed)
+            report = check(points=points, second=False)
+        report = _renamed(report, "model.", "loss")
+        report = _with_second(report, loss, inputs, seed)
         if "wrong" not in (report.first_order, report.second_order):
             return LossDerivatives(report, mode)
         given = _given(model, inputs, targets, criterion)
-        path, module, part = _innermost(model, given, seed)
+        second = report.first_order != "wrong"
+        path, module, part = _innermost(model, given, seed, second)
     kind = type(module).__name__
     return LossDerivatives(report, mode, shown(path), kind, part)
 
@@ -102,7 +109,6 @@ class _Loss(nn.Module):
         self, model: nn.Module, targets: Any, criterion: Criterion
     ) -> None:
         super().__init__()
-        self.once = True
         self.model = model
         self.criterion = criterion
         self.batch = (targets,)  # a tuple: `in_float64` leaves it alone
@@ -114,28 +120,9 @@ class _Loss(nn.Module):
         with twice_differentiable(self.model):
             output = call_model(self.model, named or given)
         if self.criterion is None:
-            return self.end(_own_loss(output))
+            return _own_loss(output)
         pair = (output,) if targets is None else (output, targets)
-        return self.end(self.criterion(*pair))
-
-    def end(self, loss: Any) -> Any:
-        """Return the loss, without a second derivative if so asked."""
-        if self.once and isinstance(loss, Tensor):
-            return _Once.apply(loss)
-        return loss
-
-
-class _Once(torch.autograd.Function):
-    """The identity; `check_derivatives` then skips the second order."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad
+        return self.criterion(*pair)
 
 
 _VERDICTS = {
@@ -152,26 +139,20 @@ def _with_second(
     """With the second order of the loss, from its self-check."""
     if report.first_order != "right":
         return report
-    loss.once = False
     wide = widen(inputs)
     check = self_check(
         loss.model,
         lambda: check_loss(call_model(loss, wide), loss.model),
         seed=seed,
     )
-    kept = [n for n in report.notes if not n.startswith(_REFUSED)]
-    if check.reason:
-        kept.append(f"Second order: {check.reason}.")
+    more = (f"Second order: {check.reason}.",) if check.reason else ()
     return dataclasses.replace(
         report,
         passed=report.passed and check.verdict in ("agrees", "not done"),
         second_order=_VERDICTS[check.verdict],
         second_error=check.error,
-        notes=tuple(kept),
+        notes=report.notes + more,
     )
-
-
-_REFUSED = "Backward cannot be differentiated"
 
 
 def _own_loss(output: Any) -> Any:
@@ -181,39 +162,41 @@ def _own_loss(output: Any) -> Any:
     return loss if isinstance(loss, Tensor) else output
 
 
-def _renamed(report: DerivativeReport) -> DerivativeReport:
-    """With the names that the parameters have in the model."""
+def _renamed(
+    report: DerivativeReport, prefix: str, output: str = "output"
+) -> DerivativeReport:
+    """With the names of the parameters without what was put around."""
 
-    def plain(name: str) -> str:
-        return name.removeprefix("model.")
+    def of_output(name: str) -> str:
+        return name.replace("output", output, 1)
 
     wrong = report.mismatch
     if wrong is not None:
         wrong = dataclasses.replace(
             wrong,
-            output=wrong.output.replace("output", "loss", 1),
-            variable=plain(wrong.variable),
+            output=of_output(wrong.output),
+            variable=wrong.variable.removeprefix(prefix),
         )
+    names = (name.removeprefix(prefix) for name in report.variables)
     return dataclasses.replace(
         report,
         mismatch=wrong,
-        variables=tuple(map(plain, report.variables)),
-        outputs=tuple(
-            name.replace("output", "loss", 1) for name in report.outputs
-        ),
+        variables=tuple(names),
+        outputs=tuple(map(of_output, report.outputs)),
     )
 
 
 def _given(
     model: nn.Module, inputs: Any, targets: Any, criterion: Criterion
 ) -> dict[nn.Module, Any]:
-    """What each module is called with, at its first call."""
+    """What each module is called with at its first call: (args, named)."""
     found: dict[nn.Module, Any] = {}
 
     def look(module: nn.Module, args: Any, named: Any) -> None:
-        if module not in found and not (args and named):
-            copy = map_tensors(lambda t: t.detach().clone(), named or args)
-            found[module] = copy
+        if module not in found:
+            found[module] = map_tensors(
+                lambda t: t.detach().clone(), (args, named)
+            )
 
     with untouched(model, criterion, inputs, targets):
         for module in model.modules():
@@ -224,14 +207,14 @@ def _given(
 
 
 def _innermost(
-    model: nn.Module, given: dict[nn.Module, Any], seed: int
+    model: nn.Module, given: dict[nn.Module, Any], seed: int, second: bool
 ) -> tuple[str, nn.Module, DerivativeReport | None]:
     paths = module_paths(model)
     here, report = model, None
     waiting = list(_called(here, given))
     while waiting:
         module = waiting.pop(0)
-        found = _checked(module, given[module], seed)
+        found = _checked(module, given[module], seed, second)
         if found and "wrong" in (found.first_order, found.second_order):
             here, report = module, found
             waiting = list(_called(here, given))
@@ -239,13 +222,34 @@ def _innermost(
 
 
 def _checked(
-    module: nn.Module, given: Any, seed: int
+    module: nn.Module, given: Any, seed: int, second: bool
 ) -> DerivativeReport | None:
+    args, named = given
+    part: nn.Module = module
+    if args and named:
+        part, args = _Mixed(module, list(named)), (*args, *named.values())
+        named = {}
     try:
         with twice_differentiable(module):
-            return check_derivatives(module, given, seed=seed)
+            found = check_derivatives(
+                part, named or args, seed=seed, second=second
+            )
     except Exception:  # what one part cannot do is not what we look for
         return None
+    return found if part is module else _renamed(found, "part.")
+
+
+class _Mixed(nn.Module):
+    """A module whose last arguments are given by name."""
+
+    def __init__(self, part: nn.Module, names: list[str]) -> None:
+        super().__init__()
+        self.part, self.names = part, names
+
+    def forward(self, *given: Any) -> Any:
+        n = len(given) - len(self.names)
+        named = dict(zip(self.names, given[n:], strict=True))
+        return self.part(*given[:n], **named)
 
 
 def _called(

@@ -101,8 +101,10 @@ def diagnose(
     if command == "report":
         # It also works where the forward stops at a NaN.
         reports["anomalies"] = _one("anomalies", subject, progress)
+        if reports["anomalies"].found:
+            why |= dict.fromkeys(("curvature", "derivatives"), _NOT_FINITE)
     for name in names:
-        if name not in reports:
+        if name not in reports and name not in why:
             try:
                 reports[name] = _one(name, subject, progress)
                 if name == "gradients":
@@ -121,6 +123,9 @@ def diagnose(
         **reports,
         unavailable=why,
     )
+
+
+_NOT_FINITE = "The loss or a gradient is not finite: see the anomalies first."
 
 
 def _dead_relus(subject: Subject) -> tuple[DeadRelu, ...]:
@@ -177,7 +182,5 @@ def _findings(reports: dict[str, Any]) -> list[Finding]:
     titles = [one.title for one in found]
     if "Wrong derivative" in titles:  # then the second one is wrong too
         found = [one for one in found if one.title != WRONG_SECOND]
-    if "anomalies" in reports and reports["anomalies"].found:
-        found = [one for one in found if "backward says nan" not in one.text]
     order = ["error", "warning", "note"]
     return sorted(found, key=lambda one: order.index(one.level))

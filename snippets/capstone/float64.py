@@ -53,10 +53,12 @@ class _Wide(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
         if func in _CASTS:
             func = Tensor.double
-        args = [_wider(value) for value in args]
+        if torch.dtype in map(type, args):
+            args = [_wider(value) for value in args]
+        if not kwargs:
+            return func(*args)
         named = {key: _wider(value) for key, value in kwargs.items()}
         return func(*args, **named)
 

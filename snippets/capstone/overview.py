@@ -24,7 +24,8 @@ def overview(diagnosis: Diagnosis) -> Iterator[Check]:
     """Yield a line for each check that was asked for, in order."""
     for section in SECTIONS:
         if section in diagnosis.unavailable:
-            yield Check(section, "note", "not available")
+            told = _LATER if _finds_nan(diagnosis) else "not available"
+            yield Check(section, "note", told)
         elif getattr(diagnosis, section) is not None:
             levels = {
                 one.level
@@ -34,10 +35,16 @@ def overview(diagnosis: Diagnosis) -> Iterator[Check]:
             order = ("error", "warning", "note")
             level = next((one for one in order if one in levels), "ok")
             if level == "ok" and _spoilt(section, diagnosis):
-                text = "cannot be told before the error above is mended"
-                yield Check(section, "note", text)
+                yield Check(section, "note", _LATER)
             else:
                 yield Check(section, level, _TEXTS[section](diagnosis))
+
+
+_LATER = "cannot be told before the error above is mended"
+
+
+def _finds_nan(diagnosis: Diagnosis) -> bool:
+    return diagnosis.anomalies is not None and diagnosis.anomalies.found
 
 
 def _spoilt(section: str, diagnosis: Diagnosis) -> bool:

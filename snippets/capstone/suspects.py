@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: 0BSD
 """Where a derivative is wrong, and the likely cause."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .differences import Outcome, PointCheck, dot
-from .problem import FirstOrder, Outputs
+from .problem import FirstOrder
 from .walk import nodes_behind
 
 
@@ -47,34 +48,35 @@ def locate(check: PointCheck, outcome: Outcome, order: int) -> Mismatch:
     """
     n, h = outcome.output, outcome.step
     u = check.direction(outcome.group)
-    places = [(k, j) for k in u for j in range(u[k].numel())]
 
-    def by_inputs(some: list[Any]) -> float:
+    def by_inputs(some: range) -> float:
         part = _masked(u, some)
         return check.compare(n, part, check.sample(part, h))[0]
 
-    ((k, j),) = _halved(places, by_inputs)
+    place = _halved(sum(t.numel() for t in u.values()), by_inputs)
+    (k,) = _masked(u, place)
+    j = place.start - sum(t.numel() for key, t in u.items() if key < k)
     if not u[k].is_complex():
         u[k] = torch.full_like(u[k], check.sizes[k])
-    one = _masked(u, [(k, j)])
+    one = _masked(u, place)
     slope = check.sample(one, h).slope[n]
     v = check.v[n] if slope.is_complex() else torch.ones_like(check.v[n])
 
-    def sides(some: list[Any]) -> tuple[float, float]:
-        w = _masked({0: v}, [(0, i) for i in some])[0]
+    def sides(some: range) -> tuple[float, float]:
+        w = _masked({0: v}, some)[0]
         rows = check.problem.rows(check.outputs, check.leaves, {n: w}, [n])
         return dot(rows[k], one[k]), dot(w, slope)
 
-    def by_outputs(some: list[Any]) -> float:
+    def by_outputs(some: range) -> float:
         left, right = sides(some)
         return abs(left - right)
 
-    (i,) = _halved(list(range(v.numel())), by_outputs)
-    analytic, numeric = sides([i])
+    end = _halved(v.numel(), by_outputs)
+    analytic, numeric = sides(end)
     return Mismatch(
         order,
         n,
-        _index(i, v),
+        _index(end.start, v),
         check.problem.names[k],
         _index(j, u[k]),
         analytic / check.sizes[k],
@@ -82,19 +84,32 @@ def locate(check: PointCheck, outcome: Outcome, order: int) -> Mismatch:
     )
 
 
-def _halved(places: list[Any], gap: Any) -> list[Any]:
-    while len(places) > 1:
-        half = len(places) // 2
-        a, b = places[:half], places[half:]
-        places = a if gap(a) >= gap(b) else b
-    return places
+def _halved(count: int, gap: Callable[[range], float]) -> range:
+    """Return the one of `count` places that is left after halving.
+
+    gap: how wrong the derivative is by some places alone.
+    """
+    some = range(count)
+    while len(some) > 1:
+        half = len(some) // 2
+        a, b = some[:half], some[half:]
+        some = a if gap(a) >= gap(b) else b
+    return some
 
 
-def _masked(u: Outputs | dict[int, Tensor], some: list[Any]) -> Any:
-    """Keep the entries (key, flat position) of u, and make the rest 0."""
-    kept = {key: torch.zeros_like(u[key]) for key, _ in some}
-    for key, j in some:
-        kept[key].view(-1)[j] = u[key].reshape(-1)[j]
+def _masked(u: dict[int, Tensor], some: range) -> dict[int, Tensor]:
+    """Keep some entries of u, counted through all of it; the rest is 0."""
+    kept, start = {}, 0
+    for key, t in u.items():
+        a, b = (
+            min(max(at - start, 0), t.numel()) for at in (some.start, some.stop)
+        )
+        if a < b:
+            kept[key] = torch.zeros_like(
+                t, memory_format=torch.contiguous_format
+            )
+            kept[key].view(-1)[a:b] = t.reshape(-1)[a:b]
+        start += t.numel()
     return kept
 
 
