@@ -13,7 +13,7 @@ from mkdocs.structure.toc import get_toc
 from doccheck import checks
 from doccheck.page import Page as Source
 from doccheck.project import Project
-from publish import editions, fonts
+from publish import editions, examples, fonts
 from publish.cells import address
 from publish.gallery import fresh
 from publish.notebooks import contents, dress
@@ -21,6 +21,7 @@ from publish.places import BuildStopped, project_at
 
 # Outside docs/ and snippets/: what is written there would start the live reload again.
 FOLDER = ".cache/editions"
+EXAMPLES = "capstone/index.md"  # the page that shows the reports of the example models
 FONTS = ".cache/fonts"
 
 
@@ -40,6 +41,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, downloads(source.src_uri)[kind], content=text))
         if source.src_uri.startswith(editions.NOTEBOOK_PAGES):
             _notebook_page(files, config, project.root / FOLDER, source.src_uri, made["ipynb"])
+    if files.get_file_from_path(EXAMPLES):
+        for path, text in examples.reports().items():
+            files.append(File.generated(config, path, content=text))
     return files
 
 

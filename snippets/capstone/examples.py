@@ -8,7 +8,7 @@ Each fault is one line, under a comment that begins with "here". The
 models take `batch`, the recurrent one `sequences`; they return (N, 1).
 """
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,9 +36,11 @@ class Regressor(nn.Module):
         self.head = nn.Linear(WIDTH, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.head(self.hidden(self.encoder(x))))
+        out: Tensor = self.head(self.hidden(self.encoder(x)))
+        return out
 
 
+# --8<-- [start:deep-tanh]
 class DeepTanh(nn.Module):
     """Forty tanh layers, with the weights that nn.Linear begins with."""
 
@@ -53,7 +55,11 @@ class DeepTanh(nn.Module):
         for layer in self.layers:
             # here: no skip and no norm, so each layer shrinks gradients
             x = layer(x).tanh()
-        return cast(Tensor, self.head(x))
+        out: Tensor = self.head(x)
+        return out
+
+
+# --8<-- [end:deep-tanh]
 
 
 class Recurrent(nn.Module):
@@ -70,7 +76,8 @@ class Recurrent(nn.Module):
         for step in x.unbind(1):
             # here: the same skip at every step multiplies the state
             state = state + self.recur(state) + self.enter(step)
-        return cast(Tensor, self.head(state))
+        out: Tensor = self.head(state)
+        return out
 
 
 class RareEvents(Regressor):
@@ -96,7 +103,8 @@ class RootFeatures(nn.Module):
         x = self.encoder(x)
         # here: the mask comes after the root
         x = torch.where(x > 0, x.sqrt(), 0.0)
-        return cast(Tensor, self.head(x))
+        out: Tensor = self.head(x)
+        return out
 
 
 class SquaredRelu(torch.autograd.Function):
@@ -111,14 +119,16 @@ class SquaredRelu(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         # here: the derivative is 2 · relu(x)
-        return cast(Tensor, grad * x.relu())
+        out: Tensor = grad * x.relu()
+        return out
 
 
 class Activation(nn.Module):
     """`SquaredRelu` as a module."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, SquaredRelu.apply(x))
+        out: Tensor = SquaredRelu.apply(x)
+        return out
 
 
 class FastRegressor(Regressor):
@@ -145,7 +155,8 @@ class FineTuned(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for block in self.blocks:
             x = x + block(x).relu()
-        return cast(Tensor, self.head(self.norm(x)))
+        out: Tensor = self.head(self.norm(x))
+        return out
 
 
 # Factories, named by what is wrong.

@@ -49,6 +49,12 @@ def some(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(names)
 
 
+def near(file: str) -> str:
+    """Return a path from the working directory, if it is in there."""
+    short = os.path.relpath(file)
+    return file if short.startswith("..") else short
+
+
 def verdict_of(findings: Iterable[Finding]) -> str:
     """Return "error", "warning" or "healthy", of the worst."""
     levels = {one.level for one in findings}
@@ -97,11 +103,30 @@ def from_gradients(report: GradientReport) -> list[Finding]:
                 advice = f"Layers on both sides are trained. {advice}"
         elif status in ("unused", "uninitialised"):
             title = f"{_NAMES[status]} parameters"
-        where = tuple(one.layer for one in layers)
+        where = _joined(layers, report.layers)
         text = _measured(status, layers, report)
         new = Finding(level, "gradients", title, where, text, advice)
         found.append(new)
     return found
+
+
+def _joined(
+    layers: list[LayerVerdict], all_layers: tuple[LayerVerdict, ...]
+) -> tuple[str, ...]:
+    """Names of layers; a module of which all layers are meant, once."""
+    meant = {one.layer for one in layers}
+    below: dict[str, set[str]] = {}
+    for one in all_layers:
+        path = one.layer
+        while path := path.rpartition(".")[0]:
+            below.setdefault(path, set()).add(one.layer)
+    whole = [path for path, some in below.items() if len(some) > 1]
+    whole = [path for path in whole if below[path] <= meant]
+    names: dict[str, None] = {}
+    for one in layers:
+        over = [path for path in whole if one.layer in below[path]]
+        names[min(over, key=len, default=one.layer)] = None
+    return tuple(names)
 
 
 def _measured(
@@ -109,15 +134,19 @@ def _measured(
 ) -> str:
     count = f"{len(layers)} of {len(report.layers)} layers"
     rows = [row for row in report.rows if row.status == status]
-    norms = [row.norm for row in rows if row.norm is not None]
+    norms = {row.norm: row.name for row in rows if row.norm is not None}
     if status == "vanishing":
+        least = min(norms)
         return (
-            f"{count}: norms down to {min(norms):.2g}, below "
-            f"{report.vanishing:g}."
+            f"{count}: norms down to {least:.2g}, below "
+            f"{report.vanishing:g}, in {norms[least]}."
         )
     if status == "exploding":
-        most = f"{max(norms):.2g}, above {report.exploding:g}"
-        return f"{count}: norms up to {most}."
+        most = max(norms)
+        return (
+            f"{count}: norms up to {most:.2g}, above "
+            f"{report.exploding:g}, in {norms[most]}."
+        )
     if status in ("unused", "uninitialised"):
         return f"No gradient reaches them: {count}."
     names = "it" if len(layers) == 1 else "the first of them"
@@ -223,9 +252,8 @@ def from_anomalies(report: AnomalyReport) -> list[Finding]:
     text = f"First seen in {report.phase}, {report.op}"
     text += f" ({report.node})" if report.node else ""
     if report.place.file:
-        file = os.path.relpath(report.place.file)
-        file = report.place.file if file.startswith("..") else file
-        text += f", at {file}:{report.place.line}: {report.place.code}"
+        place = f"{near(report.place.file)}:{report.place.line}"
+        text += f", at {place}: {report.place.code}"
     bad = f"{len(report.gradients)} of {report.parameters}"
     text = f"{text.rstrip('.')}. Gradients not finite: {bad}."
     title = f"{kind} in {report.phase}, {report.op}"

@@ -7,7 +7,7 @@ from .anomalies import AnomalyReport
 from .culprit import EVAL, LossDerivatives
 from .curvature import CurvatureReport
 from .derivatives import DerivativeReport
-from .findings import some
+from .findings import near, some
 from .gradients import GradientReport
 from .graph import GraphReport
 from .memory import SavedReport
@@ -259,6 +259,6 @@ def anomalies(report: AnomalyReport) -> str:
     ]
     code = ""
     if report.place.file:
-        place = f"{report.place.file}:{report.place.line}"
+        place = f"{near(report.place.file)}:{report.place.line}"
         code = f"<pre>{e(place)}\n{e(report.place.code)}</pre>"
     return lines(pairs) + code + told + notes(report.notes)

@@ -25,7 +25,7 @@ main > :first-child h2 { margin-top: 1.6rem; border: 0; padding-top: 0; }
 .examined h2 { font-size: 1.05rem; margin-top: 1.6rem; border: 0;
   padding-top: 0; }
 h3 { font-size: 1.05rem; line-height: 1.3; margin: 1.6rem 0 .4rem; }
-p, ul { max-width: 44rem; margin: .5rem 0; }
+p, ul { max-width: 44rem; margin: .5rem 0; overflow-wrap: anywhere; }
 a { color: var(--accent); }
 a:focus-visible, .scroll:focus-visible, summary:focus-visible {
   outline: 2px solid var(--accent); outline-offset: 2px; }
