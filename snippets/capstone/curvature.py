@@ -142,6 +142,7 @@ def verify_curvature(
     max_products: int = 100,
     samples: int = 10,
     verify: bool = True,
+    memory: int = 2 << 30,
 ) -> CurvatureReport:
     """Measure the curvature of the loss at the model's parameters.
 
@@ -150,10 +151,12 @@ def verify_curvature(
         are drawn once and hold for all products.
     seed: of v and of the signs for the trace.
     which: "largest" and "smallest" go by sign, "magnitude" by size.
-    tolerance, max_products: of the eigenvalue, see `lanczos`. The basis
-        takes max_products · n numbers at most.
+    tolerance, max_products: of the eigenvalue, see `lanczos`.
     samples: products for the trace; 0: no trace.
     verify: check one product in float64 (about five more gradients).
+    memory: bytes for the basis of the eigenvalue, one number for each
+        parameter and product. A model too large for that takes more
+        products, and a note says so. The least are 4 columns.
 
     The model and its `.grad` are as before afterwards.
     Raises DebuggerError as `scalar_loss` does, and where an operation
@@ -179,6 +182,7 @@ def verify_curvature(
             which=which,
             tolerance=tolerance,
             max_products=max_products,
+            columns=max(4, min(max_products, memory // gradient.nbytes)),
         )
         trace = _trace(graph, gradient, samples, found, draws)
         del graph
@@ -241,6 +245,12 @@ def _notes(
         notes.append(
             f"The eigenvalue is not settled after {found.products} products: "
             "raise max_products, or take it as a hint."
+        )
+    if found.restarts:
+        notes.append(
+            "The basis of the eigenvalue does not fit into memory=, so it "
+            f"was cut to its best half (restarts: {found.restarts}), which "
+            "takes more products."
         )
     if check.verdict == "disagrees":
         notes.append(

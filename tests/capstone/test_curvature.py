@@ -454,6 +454,30 @@ def test_lanczos_keeps_no_ghosts_of_a_converged_eigenvalue():
     assert sum(r > 50 for r in found.ritz) == 1  # without orthogonalisation there are several
 
 
+@pytest.mark.parametrize("columns", [4, 7, 16])
+@pytest.mark.parametrize("which", ["largest", "smallest", "magnitude"])
+def test_a_bounded_basis_is_restarted_and_finds_the_same(which, columns):
+    diagonal = torch.cat([torch.tensor([-10.0, 9.0, 8.0, 7.0]), torch.randn(96)]).double()
+    turn = torch.linalg.qr(torch.randn(100, 100, dtype=torch.float64))[0]
+    a = turn @ diagonal.diag() @ turn.T
+    start = torch.randn(100).double()
+    whole = lanczos(lambda v: a @ v, start, which=which, tolerance=1e-4)
+    found = lanczos(lambda v: a @ v, start, which=which, tolerance=1e-4, columns=columns)
+    assert found.converged and found.value == pytest.approx(whole.value, rel=1e-6)
+    assert found.along == whole.along and len(found.ritz) <= columns and sum(found.weights) <= 1 + 1e-9
+    assert (torch.linalg.eigvalsh(a) - found.value).abs().min() <= found.residual + 1e-9
+    assert whole.restarts == 0 and found.restarts == pytest.approx((found.products - columns) / (columns / 2), abs=2)
+
+
+def test_a_model_that_does_not_fit_into_memory_is_measured_with_a_note():
+    model, x = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), torch.randn(9, 3)
+    whole, cut = (
+        verify_curvature(model, x, None, lambda o: o.square().sum(), tolerance=1e-4, memory=m) for m in (1 << 20, 1)
+    )
+    assert cut.eigenvalue == pytest.approx(whole.eigenvalue, rel=1e-3) and cut.converged and len(cut.spectrum) <= 4
+    assert not whole.notes and "does not fit into memory=" in str(cut)
+
+
 def test_budgets_are_checked_and_a_cut_run_says_so():
     model, x = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), torch.randn(9, 3)
     report = verify_curvature(
@@ -462,6 +486,8 @@ def test_budgets_are_checked_and_a_cut_run_says_so():
     assert not report.converged and "not settled after 2 products" in str(report) and math.isnan(report.trace)
     with pytest.raises(ValueError, match="max_products is 0"):
         lanczos(torch.neg, torch.ones(2), max_products=0)
+    with pytest.raises(ValueError, match="columns is 3"):
+        lanczos(torch.neg, torch.ones(9), columns=3)
     with pytest.raises(ValueError, match="which is 'top'"):
         lanczos(torch.neg, torch.ones(2), which="top")
     with pytest.raises(ValueError, match="samples is 1"):
