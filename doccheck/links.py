@@ -30,6 +30,8 @@ def problems(project: Project, page: Page, load: Callable[[Path], Page]) -> list
         target = page.path
         if parts.path:
             target = Path(os.path.normpath(page.path.parent / unquote(parts.path)))
+            if project.is_made(target):
+                continue  # MkDocs looks whether it was
             if not target.is_file() or not target.is_relative_to(project.docs):
                 found.append(
                     Problem(place, f"the link to '{parts.path}' leads nowhere", _near(project, page, parts.path))

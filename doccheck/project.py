@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ class Project:
     def name(self, path: Path) -> str:
         """A path as it is written in reports, ids and records."""
         return relative(path, self.root)
+
+    def is_made(self, path: Path) -> bool:
+        """Whether the build makes this file of docs/: `extra: made:` in mkdocs.yml lists them, `*` for any name."""
+        made = (self.config.get("extra") or {}).get("made", [])
+        name = os.path.relpath(path, self.docs)
+        return any(fnmatch(Path(name).as_posix(), pattern) for pattern in made)
 
     def nav_pages(self) -> set[str] | None:
         """Pages named in the nav, relative to docs; None where mkdocs.yml has no nav."""

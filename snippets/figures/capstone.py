@@ -5,7 +5,7 @@ import math
 
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from torch import Tensor, nn
 
 from snippets.capstone import AutogradDebuggerSuite
@@ -46,9 +46,9 @@ def vanishing() -> Figure:
     plot.semilogy(layers, norms, "o", color=BACKWARD, markersize=3.5)
     plot.semilogy(layers, cured, "s", color=FORWARD, markersize=3)
     plot.axhline(tool.vanishing, color=QUIET, linewidth=1.25, dashes=(4, 3))
-    plot.yaxis.set_major_locator(
-        FixedLocator([10.0**k for k in range(-12, 3, 2)])
-    )
+    powers = range(-12, 3, 2)
+    plot.yaxis.set_major_locator(FixedLocator([10.0**k for k in powers]))
+    plot.yaxis.set_major_formatter(FixedFormatter([f"1e{k}" for k in powers]))
     plot.yaxis.set_minor_locator(NullLocator())
     plot.set_ylim(1e-12, 1e3)
     plot.set_xlabel("layer, from the input to the head")
@@ -57,7 +57,7 @@ def vanishing() -> Figure:
     )
     text = "below 1e-6: vanishing"
     plot.text(
-        40, tool.vanishing / 6, text, color=QUIET, fontsize=SMALL, ha="right"
+        40, tool.vanishing / 30, text, color=QUIET, fontsize=SMALL, ha="right"
     )
     plot.text(3, cured[0] * 6, "with skips", color=FORWARD, fontsize=SMALL)
     text = f"as it is: {norms[0]:.0e}"
