@@ -175,10 +175,13 @@ def verify_curvature(
         loss = scalar_loss(model, inputs, targets, criterion)
         graph = GradientGraph(loss, list(trainable(model).values()))
         gradient = flatten(graph.gradients)
-        draws = torch.Generator().manual_seed(seed)
+        # Drawn on the CPU: the same numbers whatever the default device is.
+        draws = torch.Generator("cpu").manual_seed(seed)
         found = lanczos(
             graph.flat_product,
-            torch.randn(len(gradient), generator=draws).to(gradient),
+            torch.randn(len(gradient), generator=draws, device="cpu").to(
+                gradient
+            ),
             which=which,
             tolerance=tolerance,
             max_products=max_products,

@@ -123,8 +123,8 @@ class _Basis:
         self.rows = start.new_empty(min(8, most), len(start))
         self.rows[0] = start / start.norm()
         self.count = 1
-        self.t = torch.zeros(most, most, dtype=torch.float64)
-        self.seen = torch.zeros(most, dtype=torch.float64)
+        self.t = torch.zeros(most, most, dtype=torch.float64, device="cpu")
+        self.seen = torch.zeros(most, dtype=torch.float64, device="cpu")
         self.seen[0] = 1.0
 
     def __len__(self) -> int:

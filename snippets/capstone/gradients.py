@@ -261,7 +261,7 @@ def _verdicts(
 def _because(row: GradientRow, vanishing: float, exploding: float) -> str:
     """Why a row has its status, in a few words."""
     short = row.name.rpartition(".")[2]
-    count = math.prod(row.shape or (0,))
+    count = 0 if row.shape is None else math.prod(row.shape)
     texts = {
         "nan": f"{row.nan:,} of {count:,} elements of {short} are NaN",
         "inf": f"{row.inf:,} of {count:,} elements of {short} are infinite",

@@ -255,5 +255,5 @@ def _sighting_of(
 def _next_node() -> int:
     """The number that the next node of the graph will be above."""
     with torch.enable_grad(), torch.inference_mode(False):
-        probe = torch.zeros((), requires_grad=True) * 1
+        probe = torch.zeros((), device="cpu", requires_grad=True) * 1
     return int(probe.grad_fn._sequence_nr())  # type: ignore[union-attr]

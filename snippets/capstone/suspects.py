@@ -179,7 +179,7 @@ def _ratio(check: PointCheck, n: str, group: tuple[int, ...]) -> float | None:
 def second_order_cause(first: FirstOrder, check: PointCheck) -> str:
     """Look for what a custom Function kept from its forward."""
     here = _kept(first, first.values)
-    draws = torch.Generator().manual_seed(1)
+    draws = torch.Generator("cpu").manual_seed(1)
     moved = [_nudged(v, draws) for v in first.values]
     there = _kept(first, moved)
     for (name, what, a), (_, _, b) in zip(here, there, strict=False):
@@ -199,7 +199,7 @@ def second_order_cause(first: FirstOrder, check: PointCheck) -> str:
 
 
 def _nudged(value: Tensor, draws: torch.Generator) -> Tensor:
-    step = torch.rand(value.shape, generator=draws).to(value)
+    step = torch.rand(value.shape, generator=draws, device="cpu").to(value)
     return value + 1e-3 * (value.abs() + 1e-2) * step
 
 

@@ -49,9 +49,11 @@ def hutchinson(
         raise ValueError(f"samples is {samples}: an error needs 2 or more.")
     found = []
     for _ in range(samples):
-        signs = torch.randint(0, 2, like.shape, generator=generator)
+        signs = torch.randint(
+            0, 2, like.shape, generator=generator, device="cpu"
+        )
         z = (2 * signs - 1).to(like)
         found.append(torch.dot(z, operator(z)).item())
-    draws = torch.tensor(found, dtype=torch.float64)
+    draws = torch.tensor(found, dtype=torch.float64, device="cpu")
     error = (draws.std() / samples**0.5).item()
     return Trace(draws.mean().item(), error, samples)

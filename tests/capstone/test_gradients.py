@@ -233,6 +233,13 @@ def test_nan_and_inf_are_counted_and_named() -> None:
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False))["rows"][1]["norm"] == "Infinity"
 
 
+def test_a_parameter_without_dimensions_has_one_element() -> None:
+    model = Slope(a=torch.tensor(float("nan")), b=torch.tensor(2.0))
+    report = profile_gradient_flow(model, torch.ones(()))
+    assert (report.row("a").shape, report.row("a").nan, report.row("b").std) == ((), 1, 0)
+    assert report.layers[0].text == "1 of 1 elements of a are NaN"
+
+
 def test_one_element_has_a_std_of_zero() -> None:
     row = profile_gradient_flow(Slope(p=torch.tensor(3.0)), torch.ones(1)).rows[0]
     assert (row.norm, row.mean, row.std, row.max_abs, row.shape) == (3.0, 3.0, 0.0, 3.0, ())

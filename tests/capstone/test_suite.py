@@ -190,3 +190,19 @@ def test_one_clear_sentence_for_a_batch_that_does_not_fit(method: str) -> None:
         getattr(suite, method)(torch.ones(3, 7), torch.ones(3, 1))
     assert "tensor (3, 7) float32" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_default_device_and_dtype_change_no_number_of_a_model_that_lies_elsewhere() -> None:
+    """What the tool draws and builds is of the CPU, or of the model's device, never of the default one."""
+    model, x, y = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3), torch.randn(5, 2)
+    suite = AutogradDebuggerSuite(model, nn.MSELoss())
+    asked: list[Callable[[], Any]] = [
+        lambda: suite.profile_graph(x, y),
+        lambda: suite.profile_gradient_flow(x, y),
+        lambda: suite.verify_curvature(x, y),
+        lambda: suite.check_derivatives(model, x),
+        lambda: suite.find_anomalies(x, y),
+    ]
+    expected = [str(ask()) for ask in asked]
+    with torch.device("meta"):
+        assert [str(ask()) for ask in asked] == expected
