@@ -77,7 +77,7 @@ def _shared() -> _Parser:
     text = "hidden layers of the demo MLP (default: 5)"
     add("--depth", type=_positive, help=text)
     add("--dim", type=_positive, help="width of the demo MLP (default: 64)")
-    text = "move model, batch and criterion there, such as cuda"
+    text = "build model, batch and criterion on the CPU and move them there"
     add("--device", default="", help=f"{text} (default: leave them)")
     text = "cast their floating-point tensors to it (default: leave them)"
     add("--dtype", default="", choices=DTYPES, help=text)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: 0BSD
 """The model, batch and loss that a command line names."""
 
+import contextlib
 import importlib
 import random
 import sys
@@ -70,6 +71,8 @@ def load(
 
     model, batch, loss: "MODULE:FACTORY"; see `made`.
     device, dtype: the model and the batch are moved there; "": nothing is.
+        With a device they are built on the CPU first, so that a seed gives
+        the same weights and data on every device.
     seed: set before each factory, so that a change to one of them does
         not change the random numbers of the others.
 
@@ -79,13 +82,15 @@ def load(
     Raises UsageError.
     """
     add_working_directory()
-    net = made("--model", model, seed)
+    with built_on_cpu(device):
+        net = made("--model", model, seed)
     if not isinstance(net, nn.Module):
         raise UsageError(
             f"--model {model} returned {_kind(net)}, not a torch.nn.Module"
         )
-    data = made("--batch", batch, seed)
-    criterion = made("--loss", loss, seed) if loss else None
+    with built_on_cpu(device):
+        data = made("--batch", batch, seed)
+        criterion = made("--loss", loss, seed) if loss else None
     if criterion is not None and not callable(criterion):
         raise UsageError(
             f"--loss {loss} returned {_kind(criterion)}; a factory is called "
@@ -121,6 +126,11 @@ def assemble(
     about = _about(model, names, seed)
     torch.manual_seed(seed)
     return Subject(model, inputs, targets, criterion, about)
+
+
+def built_on_cpu(device: str) -> contextlib.AbstractContextManager[Any]:
+    """Where the factories run; without a device, torch's default."""
+    return torch.device("cpu") if device else contextlib.nullcontext()
 
 
 def made(option: str, name: str, seed: int) -> Any:

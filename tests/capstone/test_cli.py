@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from snippets.capstone import cli, files
 from snippets.capstone.cli import COMMANDS, main
@@ -114,6 +115,13 @@ def test_depth_dim_device_and_dtype_are_used(run: Cli) -> None:
 def test_a_seed_repeats_a_report_and_another_changes_it(run: Cli) -> None:
     one, two, other = (run("gradients", "--seed", seed).out for seed in "001")
     assert one == two != other
+
+
+def test_a_named_device_has_the_weights_of_the_cpu_whatever_the_default_is(run: Cli) -> None:
+    for arguments in (["--depth", "1"], own("healthy", module=EXAMPLES)):
+        expected = run("gradients", *arguments, "--device", "cpu").out
+        with torch.device("meta"):
+            assert run("gradients", *arguments, "--device", "cpu").out == expected
 
 
 def test_a_model_with_its_own_loss_takes_a_dict(run: Cli) -> None:
