@@ -27,7 +27,7 @@ class Run:
         if points < 1:
             raise ValueError(f"points is {points}: pass 1 or more.")
         self.first, self.points, self.rtol = first, points, rtol
-        self.draws = torch.Generator().manual_seed(seed)
+        self.draws = torch.Generator("cpu").manual_seed(seed)
         self.given = list(first.values)
         self.verdicts = ("nothing checked", "nothing checked")
         self.errors = (math.nan, math.nan)
@@ -45,6 +45,11 @@ class Run:
             self.verdicts = ("not deterministic", "not deterministic")
             return
         self.outputs = list(outputs)
+        for k, row in self.first.padding.items():
+            self.notes.append(
+                f"Row {row} of {self.first.names[k]} is not varied: it is "
+                "padding, to which torch gives no gradient."
+            )
         self.dtype = dtype_name(_widest(list(outputs.values())))
         if not outputs or not self.first.names:
             what = "input" if outputs else "output"
@@ -167,7 +172,9 @@ class Run:
             return list(given)
         moved = []
         for t in given:
-            noise = torch.randn(t.shape, dtype=t.dtype, generator=self.draws)
+            noise = torch.randn(
+                t.shape, dtype=t.dtype, generator=self.draws, device="cpu"
+            )
             noise = noise.to(t.device)
             size = root_mean_square(t) or 1.0
             zero = noise.abs() * size * (1 if k % 2 else -1)

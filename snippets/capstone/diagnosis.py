@@ -16,11 +16,11 @@ from .findings import (
     from_anomalies,
     from_curvature,
     from_derivatives,
-    from_gradients,
     from_graph,
     from_relus,
     verdict_of,
 )
+from .flow import from_gradients
 from .gradients import GradientReport, profile_gradient_flow
 from .graph import GraphReport, profile_graph
 from .loading import About, Subject, UsageError, one_line

@@ -89,16 +89,23 @@ class PointCheck:
         return all(bool(t.isfinite().all()) for t in self.value.values())
 
     def _normal(self, like: Tensor) -> Tensor:
-        drawn = torch.randn(like.shape, dtype=like.dtype, generator=self.draws)
+        drawn = torch.randn(
+            like.shape, dtype=like.dtype, generator=self.draws, device="cpu"
+        )
         return drawn.to(like.device)
 
     def direction(self, group: tuple[int, ...]) -> dict[int, Tensor]:
-        """Return random u for a group; 0 where the value is not finite."""
+        """Return random u for a group.
+
+        0 where the value is not finite, and for a row of padding.
+        """
         found = {}
         for k in group:
             value = self.problem.values[k]
             u = self._normal(value) * self.sizes[k]
             found[k] = torch.where(value.isfinite(), u, torch.zeros_like(u))
+            if k in self.problem.padding:
+                found[k][self.problem.padding[k]] = 0
         return found
 
     def check(self, group: tuple[int, ...]) -> list[Outcome]:

@@ -66,6 +66,19 @@ def has_lazy(model: nn.Module) -> bool:
     return any(map(is_lazy, [*model.parameters(), *model.buffers()]))
 
 
+def padding_rows(model: nn.Module) -> dict[int, int]:
+    """Return by id() of a weight the row that gets no gradient, by design.
+
+    Of embeddings with a padding_idx.
+    """
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    return {
+        id(module.weight): module.padding_idx
+        for module in model.modules()
+        if isinstance(module, kinds) and module.padding_idx is not None
+    }
+
+
 def layer_of(name: str) -> str:
     """Return the path of the module that a parameter belongs to.
 

@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from .float64 import exchanged, map_tensors
 from .hvp import refuse_once_differentiable, refuse_reentrant
-from .naming import named_parameters
+from .naming import named_parameters, padding_rows
 from .outputs import call_model, flatten_tensors
 
 Outputs = dict[str, Tensor]  # differentiable ones, by path
@@ -21,10 +21,12 @@ class Problem(Protocol):
     """What `differences` needs to know of a function.
 
     names, values: of the variables; the values are the point in question.
+    padding: for some of them the row that is not to be varied.
     """
 
     names: list[str]
     values: list[Tensor]
+    padding: dict[int, int]
 
     def run(
         self, values: list[Tensor], *, record: bool
@@ -70,6 +72,12 @@ class FirstOrder:
         self.names = [*chosen, *own]
         tensors = [*chosen.values(), *self.parameters]
         self.values = [t.detach().clone() for t in tensors]
+        rows = padding_rows(self.module)
+        self.padding = {
+            k: rows[id(p)]
+            for k, p in enumerate(self.parameters, len(chosen))
+            if id(p) in rows
+        }
         self.ignored: list[str] = []  # outputs that are integers
 
     def run(
@@ -128,6 +136,7 @@ class SecondOrder:
         self.first, self.paths = first, list(v)
         self.names = [*first.names, *(f"grad of {n}" for n in v)]
         self.values = [*first.values, *(t.clone() for t in v.values())]
+        self.padding = first.padding
 
     def run(
         self, values: list[Tensor], *, record: bool

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from .float64 import in_float64
 from .hvp import GradientGraph, trainable, twice_differentiable
+from .naming import padding_rows
 from .outputs import DebuggerError
 from .state import untouched
 
@@ -90,8 +91,12 @@ class _Check:
         named = trainable(model)
         self.names, self.parameters = list(named), list(named.values())
         self.start = [p.detach().clone() for p in self.parameters]
-        draws = torch.Generator().manual_seed(seed)
+        draws = torch.Generator("cpu").manual_seed(seed)
         self.v = [_direction(p, draws) for p in self.start]
+        rows = padding_rows(model)
+        for p, v in zip(self.parameters, self.v, strict=True):
+            if id(p) in rows:
+                v[rows[id(p)]] = 0  # it has no gradient, by design
 
     def run(self) -> SelfCheck:
         with untouched(self.model):
@@ -175,7 +180,7 @@ class _Check:
 def _direction(p: Tensor, draws: torch.Generator) -> Tensor:
     """A random direction in which one step is relative to p's size."""
     size = _norm(p) / max(p.numel(), 1) ** 0.5 or 1.0
-    v = torch.randn(p.shape, dtype=p.dtype, generator=draws)
+    v = torch.randn(p.shape, dtype=p.dtype, generator=draws, device="cpu")
     return v.to(p.device) * size
 
 

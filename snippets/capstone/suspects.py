@@ -163,17 +163,20 @@ def _conjugate_explains(
 
 
 def _ratio(check: PointCheck, n: str, group: tuple[int, ...]) -> float | None:
-    """The numeric over the analytic side, if it is always the same."""
-    found = []
-    for _ in range(3):
-        u = check.direction(group)
-        sample = check.sample(u, check.steps[0])
-        analytic = sum(dot(check.rows[n][k], w) for k, w in u.items())
-        if not analytic:
-            return None
-        found.append(dot(check.v[n], sample.slope[n]) / analytic)
-    spread = max(found) - min(found)
-    return found[0] if spread <= 1e-5 * abs(found[0]) else None
+    """The numeric over the analytic side, if it is always the same.
+
+    Tried with shorter steps too, which may not cross a bend.
+    """
+    drawn = [check.direction(group) for _ in range(3)]
+    rows = check.rows[n]
+    analytic = [sum(dot(rows[k], w) for k, w in u.items()) for u in drawn]
+    for h in check.steps[:3] if all(analytic) else ():
+        slopes = [dot(check.v[n], check.sample(u, h).slope[n]) for u in drawn]
+        pairs = zip(slopes, analytic, strict=True)
+        found = [slope / other for slope, other in pairs]
+        if max(found) - min(found) <= 1e-5 * abs(found[0]):
+            return found[0]
+    return None
 
 
 def second_order_cause(first: FirstOrder, check: PointCheck) -> str:

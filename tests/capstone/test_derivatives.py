@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from snippets.capstone.curvature import verify_curvature
 from snippets.capstone.derivatives import check_derivatives
 from snippets.capstone.outputs import DebuggerError
 from snippets.capstone.state import same_bits
@@ -356,6 +357,16 @@ def test_an_error_is_never_said_to_be_zero_unless_it_is():
     assert 0 < report.first_error < 1e-9 and "(error 0)" not in str(report)
     exact = check_derivatives(lambda x: 0 * x, torch.randn(3))
     assert exact.first_error == 0 and "First order right (exact)" in str(exact)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_a_row_of_padding_has_no_gradient_by_design(kind):
+    model = nn.Sequential(kind(5, 3, padding_idx=1), nn.Tanh(), nn.Linear(3, 2))
+    report = check_derivatives(model, torch.tensor([[0, 1, 1], [2, 1, 4]]))
+    assert report.first_order == "right" and report.notes[0].startswith("Row 1 of 0.weight is not varied")
+    if kind is nn.Embedding:
+        report = verify_curvature(model, torch.tensor([0, 1, 4]), None, lambda o: o.square().sum())
+        assert report.check.verdict == "agrees" and report.check.error < 1e-6
 
 
 def test_derivatives_that_are_all_zero_are_said():
