@@ -46,6 +46,8 @@ def page(diagnosis: Diagnosis) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, '
         'initial-scale=1"><meta name="color-scheme" content="light dark">'
+        # Without it a browser asks the server for /favicon.ico.
+        '<link rel="icon" href="data:,">'
         f"<title>{e(headline(diagnosis))}</title><style>{CSS}</style></head>"
         f"<body><header>{_header(diagnosis)}</header>"
         f"<main>{_findings(diagnosis)}{_checks(diagnosis)}"
