@@ -21,6 +21,7 @@ from snippets.capstone.cli import COMMANDS, parser
 from snippets.capstone.demo import demo
 from snippets.capstone.diagnosis import Diagnosis
 from snippets.capstone.gradients import STATUSES
+from snippets.capstone.monitor import GradientAnomaly, MonitorReport, MonitorStep
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "capstone" / "cli.md"
@@ -195,7 +196,7 @@ def test_the_size_of_the_demo_is_as_its_help_says() -> None:
 def test_the_page_lists_the_commands_all_groups_and_all_dataclasses(source: str) -> None:
     markers = set(re.findall(r"^<!-- (\w+: .+?) -->$", source, re.M))
     wanted = {f"cli: {name}" for name in ["commands", *reference.groups(parser())]}
-    for cls in within(Diagnosis):
+    for cls in [*within(Diagnosis), *within(MonitorReport), GradientAnomaly, MonitorStep]:
         wanted.add(f"fields: {cls.__module__.removeprefix('snippets.')}.{cls.__name__}")
     missing = "".join(f"\n<!-- {one} -->" for one in sorted(wanted - markers))
     assert not missing, f"docs/capstone/cli.md lacks{missing}"
@@ -218,5 +219,5 @@ def test_the_notebook_leads_to_the_lists() -> None:
 
 
 def test_dataclasses_of_the_site_are_described() -> None:
-    for cls in within(Diagnosis):
+    for cls in [*within(Diagnosis), *within(MonitorReport), MonitorStep]:
         assert [field.name for field in described(cls)] == [field.name for field in dataclasses.fields(cls)]
