@@ -199,6 +199,38 @@ def test_usage_errors_are_one_line_and_exit_2(run: Cli, case: str) -> None:
     assert says in found.err
 
 
+UNUSABLE = """
+import torch
+from torch import nn
+frozen = nn.Linear(16, 1).requires_grad_(False)
+elsewhere = nn.Linear(16, 1, device="meta")
+empty = nn.ReLU()
+def apart(): return lambda output, y: output.detach().square().mean()
+def rows(): return lambda output, y: (output - y).square()
+def text(): return lambda output, y: "low"
+"""
+BAD = {
+    "empty": ("torch.nn:MSELoss", "ReLU has no parameters."),
+    "frozen": ("torch.nn:MSELoss", "No parameter of Linear requires grad"),
+    "elsewhere": ("torch.nn:MSELoss", "The model is on meta and the batch on cpu: move one of them."),
+    "sick:healthy not connected": ("unusable:apart", "The loss is not connected to any parameter"),
+    "sick:healthy no scalar": ("unusable:rows", "The loss is not a scalar but tensor (32, 1) float32"),
+    "sick:healthy no tensor": ("unusable:text", "The loss is str, not a tensor"),
+    "sick:WithLoss with a criterion": ("unusable:rows", "The model raised on its inputs"),
+}
+
+
+@pytest.mark.parametrize("command", ["report", "curvature"])
+@pytest.mark.parametrize("name", BAD)
+def test_a_model_or_loss_that_cannot_be_used_is_one_sentence(run: Cli, name: str, command: str) -> None:
+    Path("unusable.py").write_text(UNUSABLE)
+    loss, says = BAD[name]
+    model = name.partition(" ")[0] if ":" in name else f"unusable:{name}"
+    found = run(command, "--model", model, "--batch", "sick:batch", "--loss", loss)
+    sys.modules.pop("unusable", None)
+    assert found.status == 2 and not found.out and found.err.count("\n") == 1 and says in found.err
+
+
 def test_debug_shows_the_users_traceback(run: Cli) -> None:
     err = run("graph", *own("raises"), "--debug").err
     assert "in raises" in err and 'raise ValueError("no weights' in err

@@ -1,5 +1,6 @@
 """Second order: every number against an oracle that is computed otherwise."""
 
+import gc
 import itertools
 import json
 import math
@@ -16,6 +17,7 @@ from snippets.capstone.curvature import compute_hvp, verify_curvature
 from snippets.capstone.eigenvalue import lanczos
 from snippets.capstone.float64 import in_float64, widen
 from snippets.capstone.hvp import flatten, twice_differentiable, unflatten
+from snippets.capstone.memory import SavedTensors
 from snippets.capstone.outputs import DebuggerError
 from snippets.capstone.state import same_bits
 from snippets.capstone.trace import hutchinson
@@ -117,6 +119,29 @@ def test_hvp_never_touches_grad_and_leaves_no_cycle():
     found = compute_hvp(model, model(torch.ones(2, 3)).square().sum(), v)
     assert [p.grad is g for p, g in zip(model.parameters(), kept, strict=True)] == [True, True]
     assert all((g == 7).all() for g in kept) and not any(h.requires_grad for h in found)
+
+
+def test_curvature_leaves_no_cycle_that_holds_a_graph():
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), torch.randn(2, 3)
+    gc.collect()
+    gc.disable()  # reference counts alone have to free it
+    try:
+        with SavedTensors(model) as saved:
+            verify_curvature(model, x, None, lambda o: o.square().sum())
+        assert saved.report().tensors == 0
+        with SavedTensors(model) as saved, pytest.warns(UserWarning, match="reference cycle"):
+            model(x).square().sum().backward(create_graph=True)
+        assert saved.report().tensors > 0  # what torch warns of
+    finally:
+        model.zero_grad()
+        gc.enable()
+
+
+def test_a_compiled_model_is_refused_in_one_sentence():
+    model = torch.compile(nn.Linear(3, 1), backend="eager")
+    with pytest.raises(DebuggerError, match=r"no second derivative: pass the module as it was") as caught:
+        verify_curvature(model, torch.randn(2, 3), None, torch.sum)
+    assert "\n" not in str(caught.value)
 
 
 def test_hvp_of_frozen_unused_and_tied_parameters():

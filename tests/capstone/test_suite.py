@@ -15,16 +15,23 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from snippets.capstone import AutogradDebuggerSuite, DebuggerError
+from snippets.capstone.activity import find_dead_relus
+from snippets.capstone.diagnosis import diagnose
+from snippets.capstone.loading import About, Subject, UsageError
 from tests.capstone.models import CASES
 from tests.capstone.same import differences, photo
 
 METHODS = ["profile_graph", "profile_gradient_flow", "verify_curvature", "find_anomalies", "compute_hvp"]
+ALL = [*METHODS, "check_derivatives", "find_dead_relus", "monitor", "report"]
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> Iterator[None]:
     torch.manual_seed(0)
     yield
+
+
+ABOUT = About("m:model", "m:batch", "m:loss", "Sequential", 0, "cpu", "float32", 0, torch.__version__)
 
 
 class Interrupt(BaseException):
@@ -36,6 +43,16 @@ def call(suite: AutogradDebuggerSuite, method: str, inputs: Any, targets: Any) -
         parameters = [p for p in suite.model.parameters() if p.requires_grad]
         loss = suite.loss_fn(suite.model(inputs), targets)
         return suite.compute_hvp(loss, [torch.ones_like(p) for p in parameters])
+    if method == "check_derivatives":
+        return suite.check_derivatives(suite.model, inputs, points=1)
+    if method == "find_dead_relus":
+        return find_dead_relus(suite.model, inputs, targets, suite.loss_fn)
+    if method == "monitor":
+        with suite.monitor() as watch:
+            watch.step()
+        return watch.report()
+    if method == "report":
+        return diagnose(Subject(suite.model, inputs, targets, suite.loss_fn, ABOUT))
     options = {"max_products": 3, "samples": 2} if method == "verify_curvature" else {}
     return getattr(suite, method)(inputs, targets, **options)
 
@@ -80,7 +97,7 @@ random_models = {
 
 
 @pytest.mark.filterwarnings("ignore:Error detected in")  # of anomaly mode, when backward is interrupted
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ALL)
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(**random_models)
 def test_every_method_leaves_everything_as_it_was(
@@ -112,7 +129,7 @@ def test_every_method_leaves_everything_as_it_was(
         call(suite, method, inputs, targets)
     except Interrupt:
         assert interrupt
-    except DebuggerError as error:
+    except (DebuggerError, UsageError) as error:
         assert "\n" not in str(error)
     assert differences(before, photo(model, inputs, targets)) == []
 
