@@ -6,17 +6,18 @@ import ast
 import os
 import shlex
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from doccheck import outputs
 from doccheck.page import Block
 from doccheck.places import Line, Place, Problem
 from doccheck.project import Project
 from doccheck.transcripts import Output
+from doccheck.warm import Request
 
 TIMEOUT = 120  # seconds for one command
 STATUS = "echo $?"  # prints the exit status of the command above it
@@ -79,29 +80,18 @@ def _check(project: Project, command: Command, varies: bool) -> tuple[int | None
     if words[:1] == ["nox"]:
         return None, _check_nox(project, command, words)
     if words[:2] == ["python", "-m"] and words[2:] and words[2].partition(".")[0] == "snippets":
-        arguments = [sys.executable, *words[1:]]
+        module, function, arguments = words[2], "", words[2:]
     elif words[:1] and words[0] in (scripts := _scripts(project)):
-        module, _, function = scripts[words[0]].partition(":")
-        start = f"import sys; from {module} import {function} as main; sys.argv[0] = {words[0]!r}; sys.exit(main())"
-        arguments = [sys.executable, "-c", start, *words[1:]]
+        (module, _, function), arguments = scripts[words[0]].partition(":"), words
     else:
         return None, Problem(command.place, f"'{command.text}' is no command that this site checks", ALLOWED)
-    environment = {**os.environ, "PYTHONPATH": str(project.root), "NO_COLOR": "1", "COLUMNS": "100"}
+    folder, root = str(Path.cwd()), str(project.root)
+    environment = {**os.environ, "PYTHONPATH": root, "NO_COLOR": "1", "COLUMNS": "100"}
     try:
-        done = subprocess.run(
-            arguments,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            timeout=TIMEOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        status, printed = Request(module, function, arguments, [folder, root], folder, environment).run(TIMEOUT)
     except subprocess.TimeoutExpired:
         return None, Problem(command.place, f"the command ran for more than {TIMEOUT} s", "show a command that ends")
-    return done.returncode, _compare(command, done.stdout, done.returncode, varies)
+    return status, _compare(command, printed, status, varies)
 
 
 def _compare(command: Command, printed: str, status: int, varies: bool = False) -> Problem | None:
