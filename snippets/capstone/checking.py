@@ -10,11 +10,9 @@ from .differences import Outcome, PointCheck, root_mean_square
 from .naming import dtype_name
 from .outputs import DebuggerError, flatten_tensors
 from .problem import FirstOrder, Outputs, Problem, SecondOrder
+from .state import keep_random, random_state
 from .suspects import Mismatch, first_order_cause, locate, second_order_cause
 
-MOST_GROUPS = 32  # more variables than that are checked several at a time
-FEW_GROUPS = 8  # above LARGE numbers, where each run takes long
-LARGE = 4_000_000
 MORE_DRAWS = 5  # points drawn beyond those asked for, if some are not smooth
 
 
@@ -22,11 +20,18 @@ class Run:
     """One check, whose fields become the report."""
 
     def __init__(
-        self, first: FirstOrder, points: int, seed: int, rtol: float
+        self,
+        first: FirstOrder,
+        points: int,
+        groups: int,
+        seed: int,
+        rtol: float,
     ) -> None:
-        if points < 1:
-            raise ValueError(f"points is {points}: pass 1 or more.")
-        self.first, self.points, self.rtol = first, points, rtol
+        for name, given in (("points", points), ("groups", groups)):
+            if given < 1:
+                raise ValueError(f"{name} is {given}: pass 1 or more.")
+        self.first, self.points, self.groups = first, points, groups
+        self.rtol = rtol
         self.draws = torch.Generator("cpu").manual_seed(seed)
         self.given = list(first.values)
         self.verdicts = ("nothing checked", "nothing checked")
@@ -60,6 +65,10 @@ class Run:
             return
         checks = self._check(self.first, 1)
         verdict, error = self._verdict(checks)
+        unclear = not any(one.endswith(": right") for one in self.labels)
+        if (verdict == "wrong" or unclear) and self._random():
+            self.verdicts = ("not deterministic", "not deterministic")
+            return
         self.verdicts = (verdict, "nothing checked")
         self.errors = (error, math.nan)
         if verdict == "wrong":
@@ -113,6 +122,34 @@ class Run:
         )
         return None
 
+    def _random(self) -> bool:
+        """Whether nothing is wrong once f draws the same numbers each time.
+
+        A layer that is dropped now and then is there in most calls, so two
+        calls that agree do not show that it is random.
+        """
+        modules = list(self.first.module.modules())
+        before = random_state(modules)
+        self._values()
+        if random_state(modules) == before:
+            return False
+        labels, self.labels = self.labels, []
+        self.first.redraw = keep_random(modules)
+        try:
+            verdict, _ = self._verdict(self._check(self.first, 1))
+        finally:
+            self.first.redraw = None
+        self.labels = labels
+        if verdict == "wrong":
+            return False
+        self.labels = []
+        self.notes.append(
+            "f draws random numbers that decide what it computes: with the "
+            "same ones each time its derivatives are not wrong (layers that "
+            "are dropped? then call eval()), so it has no Jacobian."
+        )
+        return True
+
     def _second_order(self) -> None:
         one, error = self.verdicts[0], self.errors[0]
         v = {n: torch.ones_like(t) for n, t in self._values().items()}
@@ -145,9 +182,8 @@ class Run:
             check = PointCheck(problem, self.draws, self.rtol)
             label = "not finite here"
             if check.finite():
-                groups = _groups(problem.values)
                 here: list[Outcome] = []
-                for group in groups:
+                for group in _groups(len(problem.values), self.groups):
                     here += check.check(group)
                     if any(o.verdict == "wrong" for o in here):
                         break  # the rest of the groups costs time
@@ -217,9 +253,8 @@ class Run:
             self.cause = second_order_cause(self.first, check)
 
 
-def _groups(values: list[Tensor]) -> list[tuple[int, ...]]:
-    n, count = len(values), sum(t.numel() for t in values)
-    width = -(-n // (FEW_GROUPS if count > LARGE else MOST_GROUPS))
+def _groups(n: int, most: int) -> list[tuple[int, ...]]:
+    width = -(-n // most)
     return [tuple(range(k, min(k + width, n))) for k in range(0, n, width)]
 
 

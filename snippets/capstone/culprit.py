@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from .checking import LARGE
 from .derivatives import DerivativeReport, check_derivatives
 from .float64 import map_tensors, widen
 from .hvp import twice_differentiable
@@ -63,6 +62,8 @@ class LossDerivatives(Report):
         return "\n".join(lines)
 
 
+GROUPS = 8  # of variables: a wrong entry among them is found by halving
+LARGE = 4_000_000  # parameters, above which one point has to do
 EVAL = "Checked in eval mode: in train mode two runs differ, as with dropout."
 
 
@@ -84,13 +85,21 @@ def check_loss_derivatives(
         loss = _Loss(model, targets, criterion)
         count = sum(p.numel() for p in model.parameters() if not is_lazy(p))
         points = 1 if count > LARGE else 2
-        check = partial(check_derivatives, loss, inputs, seed=seed)
-        report = check(points=points, second=False)
+        check = partial(
+            check_derivatives,
+            loss,
+            inputs,
+            points=points,
+            groups=GROUPS,
+            seed=seed,
+            second=False,
+        )
+        report = check()
         mode = "as given"
         if report.first_order == "not deterministic" and model.training:
             model.eval()
             mode = "eval"
-            report = check(points=points, second=False)
+            report = check()
         report = _renamed(report, "model.", "loss")
         report = _with_second(report, loss, inputs, seed)
         if "wrong" not in (report.first_order, report.second_order):
@@ -200,7 +209,8 @@ def _given(
 
     with untouched(model, criterion, inputs, targets):
         for module in model.modules():
-            module.register_forward_pre_hook(look, with_kwargs=True)
+            if not isinstance(module, torch.jit.ScriptModule):
+                module.register_forward_pre_hook(look, with_kwargs=True)
         with twice_differentiable(model):
             scalar_loss(model, inputs, targets, criterion)
     return found
@@ -232,7 +242,7 @@ def _checked(
     try:
         with twice_differentiable(module):
             found = check_derivatives(
-                part, named or args, seed=seed, second=second
+                part, named or args, groups=GROUPS, seed=seed, second=second
             )
     except Exception:  # what one part cannot do is not what we look for
         return None

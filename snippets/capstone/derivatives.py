@@ -100,6 +100,7 @@ def check_derivatives(
     inputs: Any,
     *,
     points: int = 3,
+    groups: int = 32,
     seed: int = 0,
     rtol: float = 1e-6,
     second: bool = True,
@@ -113,6 +114,8 @@ def check_derivatives(
         If some tensors require grad, only these are varied; otherwise
         all but the integers.
     points: how many, with the given one; the others are drawn near it.
+    groups: more variables than that are varied several at a time. Each
+        group takes four runs of f for each point.
     seed: of the points and directions.
     rtol: the relative error that counts as right, in float64.
     second: check the second order too.
@@ -137,7 +140,7 @@ def check_derivatives(
         refusal = _float64_refusal(f, module, inputs)
         with nullcontext() if refusal else in_float64(module):
             first = FirstOrder(f, inputs if refusal else wide_leaves(inputs))
-            run = Run(first, points, seed, rtol)
+            run = Run(first, points, groups, seed, rtol)
             if refusal:
                 run.notes.append(
                     f"f does not run in float64 ({refusal}): less exact."

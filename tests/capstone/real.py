@@ -74,7 +74,7 @@ def vanishing() -> GPT2LMHeadModel:
 
 def exploding() -> GPT2LMHeadModel:
     """0.02 has lost its zeros, in the width of the initial weights."""
-    return gpt2(n_layer=4, initializer_range=2.0)
+    return gpt2(initializer_range=2.0)
 
 
 def dead() -> GPT2LMHeadModel:

@@ -415,8 +415,9 @@ def test_fused_weight_norm_is_second_order_wrong():
 def test_more_variables_than_groups_are_all_checked():
     bad = custom(torch.sin, lambda g, x: g * x.cos() * (1 + (x.numel() == 5)))
     inputs = tuple(torch.randn(5 if k == 61 else 3) for k in range(70))
-    report = check_derivatives(lambda *xs: sum(bad.apply(x).sum() for x in xs), inputs)
-    assert report.mismatch.variable == "input[61]"
+    for groups in (8, 32):
+        report = check_derivatives(lambda *xs: sum(bad.apply(x).sum() for x in xs), inputs, groups=groups)
+        assert report.mismatch.variable == "input[61]"
 
 
 def test_reports_are_plain_data_and_the_same_for_the_same_seed():
@@ -429,5 +430,7 @@ def test_reports_are_plain_data_and_the_same_for_the_same_seed():
     assert data["passed"] is True and data["mismatch"] is None
     with pytest.raises(ValueError, match="points is 0"):
         check_derivatives(model, x, points=0)
+    with pytest.raises(ValueError, match="groups is 0"):
+        check_derivatives(model, x, groups=0)
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         check_derivatives(model, torch.randn(4, 5))

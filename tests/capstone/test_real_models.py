@@ -155,11 +155,10 @@ def test_the_top_eigenvalue_is_that_of_the_dense_hessian() -> None:
         n = sum(p.numel() for p in parameters)
         hessian = torch.stack([flatten(suite.compute_hvp(loss, unflatten(e, parameters))) for e in torch.eye(n)])
     exact = torch.linalg.eigvalsh(hessian.double())
-    top = {"largest": exact[-1], "smallest": exact[0], "magnitude": exact[exact.abs().argmax()]}
-    for which, value in top.items():
-        report = suite.verify_curvature(batch, which=which, tolerance=1e-4)
+    for which, value in {"largest": exact[-1], "smallest": exact[0], "magnitude": exact[exact.abs().argmax()]}.items():
+        report = suite.verify_curvature(batch, which=which, tolerance=1e-4, samples=0, verify=False)
         assert report.eigenvalue == pytest.approx(value.item(), rel=1e-3) and report.converged
-    many = suite.verify_curvature(batch, samples=300, verify=False)
+    many = suite.verify_curvature(batch, samples=100, max_products=1, verify=False)
     assert abs(many.trace - hessian.trace().item()) < 3 * many.trace_error
 
 
@@ -228,9 +227,8 @@ def test_a_model_in_bfloat16_is_read_in_float32() -> None:
     assert {row.dtype for row in report.rows} == {"bfloat16"}
     for row, gradient in zip(report.rows, gradients, strict=True):
         assert row.norm == pytest.approx(gradient.double().norm().item(), rel=1e-5)
-    subject = assemble(model, batch[0], None, ("", "", ""))
-    found = diagnose(subject)
-    assert found.verdict == "healthy" and found.curvature.check.verdict == "agrees"
+    report = AutogradDebuggerSuite(model).verify_curvature(*batch, max_products=4)
+    assert report.check.verdict == "agrees" and report.check.error < 1e-5  # in float64
 
 
 def test_the_monitor_of_a_language_model() -> None:
@@ -285,7 +283,7 @@ def test_a_healthy_language_model_is_healthy(report_on: Report, model: str, batc
 
 FAULTS = {
     "vanishing": ("warning", "Vanishing gradients", "transformer.wte", "residual connections"),
-    "exploding": ("warning", "Exploding gradients", "transformer.wte", "in transformer.h.0."),
+    "exploding": ("warning", "Exploding gradients", "transformer.h.0.attn.c_proj", "in transformer.h.0."),
     "dead": ("warning", "Dead ReLU", "transformer.h.1.mlp.act", "All of the outputs are 0"),
     "masked": ("error", "NaN in forward, sqrt", "transformer.h.1.mlp.act", "mask the input of sqrt"),
     "wrong": ("error", "Wrong derivative", "transformer.h.1.mlp.act (Squared)", "2 is missing"),
