@@ -63,6 +63,11 @@ class _Relus(TorchDispatchMode):
         self.found: list[DeadRelu] = []
         self._stack: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Not, because torch would import the compiler for it: seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

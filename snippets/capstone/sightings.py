@@ -92,6 +92,11 @@ class Watch(TorchDispatchMode):
         self._stack: list[str] = []
         self._spans: list[list[Any]] = []  # [first, last node, path]
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Not, because torch would import the compiler for it: seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

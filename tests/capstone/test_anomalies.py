@@ -3,8 +3,11 @@
 import inspect
 import json
 import math
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -379,3 +382,16 @@ def test_the_report_is_plain_data():
     data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert data["found"] is True and data["place"]["code"] == "return torch.where(x > 0, h / x.clamp(min=0), 0.0)"
     assert data["gradients"] == ["inner.weight", "inner.bias"]
+
+
+def test_the_compiler_is_not_imported():
+    code = (
+        "import sys, torch; from torch import nn\n"
+        "from snippets.capstone.activity import find_dead_relus\n"
+        "from snippets.capstone.anomalies import find_anomalies\n"
+        "given = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(3, 2), None, torch.sum\n"
+        "find_anomalies(*given), find_dead_relus(*given)\n"
+        "assert 'torch._dynamo' not in sys.modules"  # it takes seconds
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
