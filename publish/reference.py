@@ -74,11 +74,11 @@ def option_list(options: list[argparse.Action]) -> str:
 
 
 def field_list(cls: type) -> str:
-    """A class with the first line of its docstring, then its fields."""
+    """A class with the first line of its docstring, then its fields, which would make the search index heavy."""
     entries = [("", _code(field.name), _kind(field), field.text) for field in described(cls)]
     gist = (inspect.getdoc(cls) or "").partition("\n")[0]
     title = f'<p class="reference-title" id="{anchor(cls)}">{_code(cls.__name__)} {_text(gist)}</p>'
-    return title + _list(entries)
+    return title + _list(entries, " data-search-exclude")
 
 
 def anchor(cls: type) -> str:
@@ -94,7 +94,7 @@ def _kind(field: Described) -> str:
     return "".join(map(shown, as_json(field.type)))
 
 
-def _list(entries: list[tuple[str, str, str, str]]) -> str:
+def _list(entries: list[tuple[str, str, str, str]], more: str = "") -> str:
     """Anchor, HTML of the term, HTML of its type, and its text, as a definition list without a blank line in it."""
 
     def one(place: str, term: str, kind: str, text: str) -> str:
@@ -103,7 +103,7 @@ def _list(entries: list[tuple[str, str, str, str]]) -> str:
         return f"<div{at}><dt>{term}{more}</dt><dd>{_text(text)}</dd></div>"
 
     rows = "".join(one(*entry) for entry in entries)
-    return f'<dl class="reference">{rows}</dl>'
+    return f'<dl class="reference"{more}>{rows}</dl>'
 
 
 def _code(text: str) -> str:

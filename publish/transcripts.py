@@ -64,7 +64,9 @@ def frame(code: str, text: str) -> str:
 
 
 def commands(block: str) -> str:
-    """Commands with their output, and what to know of it above them."""
+    """Commands with their output, and what to know of it above them. The search reads only messages of errors."""
+    if "error:" not in plain(block):
+        block = OPENING.sub(rf'<div class="\g<classes>"\g<attributes>{UNSEARCHED}>', block, count=1)
     needs, varies = attribute(block, "data-needs"), attribute(block, "data-varies")
     badge = f'<p class="run-needs">{needs_sentence(needs)}</p>' if needs else ""
     badge += f'<p class="run-needs">Its numbers vary: {html.escape(varies, quote=False)}</p>' if varies else ""

@@ -135,7 +135,7 @@ def test_a_dataclass_within_leads_to_its_own_list() -> None:
     page = html("<!-- fields: capstone.graph.GraphReport -->")
     assert (
         '<p class="reference-title" id="fields-graphreport"><code>GraphReport</code> The graph behind a loss, as plain '
-        'data.</p><dl class="reference"><div><dt><code>nodes</code>'
+        'data.</p><dl class="reference" data-search-exclude><div><dt><code>nodes</code>'
     ) in page
     assert '<span class="kind">list of <a href="#fields-graphleaf">GraphLeaf</a></span>' in page
 

@@ -120,6 +120,12 @@ def test_varies() -> None:
     assert ">printed · varies: timing</p>" in page
 
 
+@pytest.mark.parametrize(("output", "read"), [("Net: healthy", False), ("program: error: no such module", True)])
+def test_the_search_reads_the_errors_of_commands_only(output: str, read: bool) -> None:
+    page = render(f"```console\n$ autograd-debugger graph\n{output}\n```\n")
+    assert ("data-search-exclude" not in page) is read
+
+
 @pytest.mark.parametrize(
     ("attribute", "said"),
     [
