@@ -1,4 +1,4 @@
-"""Sessions: what a contributor, a GPU owner and CI run. One environment in .nox serves them all."""
+"""Sessions: what a contributor, a GPU owner and CI run. One environment in .nox serves them all, but for bench."""
 
 import sys
 
@@ -16,7 +16,7 @@ import nox
 ROOT = Path(__file__).parent
 TORCH = os.environ.get("AUTOGRAD_TORCH", "")  # another release than the pinned one, such as 2.11.0
 OWN_PYTHON = "--no-venv" in sys.argv  # the machine's own Python and torch; nothing is installed
-GROUPS = ("snippets", "test", "site", "lint", "browser", "bench")
+GROUPS = ("snippets", "test", "site", "lint", "browser")
 # What running the pages needs, as module and as package.
 NEEDED = {
     "torch": "torch",
@@ -35,16 +35,20 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.sessions = ["lint", "test-cpu", "site"]
 
 
-def environment(session: nox.Session) -> str:
-    """The Python that runs everything: of the shared environment, made or brought up to date where it must be."""
+def environment(session: nox.Session, more: str = "") -> str:
+    """The Python that runs everything: of the shared environment, made or brought up to date where it must be.
+
+    more: one more group, which gets an environment of its own, so that what it installs is nowhere else.
+    """
     if OWN_PYTHON:
         return own_python(session)
     groups = nox.project.load_toml("pyproject.toml")
-    wanted = [line for group in GROUPS for line in nox.project.dependency_groups(groups, group)]
+    named = (*GROUPS, more) if more else GROUPS
+    wanted = [line for group in named for line in nox.project.dependency_groups(groups, group)]
     if TORCH:
         wanted = [f"torch=={TORCH}" if line.startswith("torch==") else line for line in wanted]
     torch = next(line for line in wanted if line.startswith("torch=="))
-    folder = ROOT / ".nox" / f"{torch.replace('==', '-')}-py{sys.version_info.major}{sys.version_info.minor}"
+    folder = ROOT / ".nox" / f"{more}{torch.replace('==', '-')}-py{sys.version_info.major}{sys.version_info.minor}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp = folder / "installed"
     state = hashlib.sha256(json.dumps([sys.version, wanted]).encode()).hexdigest()
@@ -68,10 +72,10 @@ def own_python(session: nox.Session) -> str:
     return python
 
 
-def run(session: nox.Session, *arguments: str, **variables: str) -> None:
-    """One command of the shared environment, at the root of the project."""
+def run(session: nox.Session, *arguments: str, more: str = "", **variables: str) -> None:
+    """One command of the shared environment, at the root of the project. more: as for `environment`."""
     variables = {"NO_MKDOCS_2_WARNING": "1", **variables}
-    session.run(environment(session), "-m", *arguments, external=True, env=variables)
+    session.run(environment(session, more), "-m", *arguments, external=True, env=variables)
 
 
 def pages(session: nox.Session) -> list[str]:
@@ -128,5 +132,5 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Print how long the runner and the site take. Asserts nothing."""
-    run(session, "bench", *session.posargs)
+    """Print how long the runner, the site and the capstone take; `-- capstone --write` keeps it as a page."""
+    run(session, "bench", *session.posargs, more="bench")
