@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -49,6 +50,8 @@ def find_dead_relus(
     watch = _Relus()
     with untouched(model, criterion, inputs, targets):
         for module, path in module_paths(model).items():
+            if isinstance(module, torch.jit.ScriptModule):
+                continue  # takes no hooks
             enter = watch.enter(shown(path))
             module.register_forward_pre_hook(enter)
             module.register_forward_hook(watch.leave, always_call=True)

@@ -64,7 +64,8 @@ def likely_cause(
         return "Look at the data that goes in."
     if one.phase == "parameters":
         return "An earlier step or a checkpoint has put it there."
-    if one.order and masked:
+    pointwise = not op.startswith("linalg_")
+    if one.order and masked and pointwise:
         return (
             f"The gradient that comes in is 0 there (as after torch.where or "
             f"masked_fill), the derivative of {op} is infinite, and 0 · inf "

@@ -64,6 +64,10 @@ class LossDerivatives(Report):
 
 GROUPS = 8  # of variables: a wrong entry among them is found by halving
 LARGE = 4_000_000  # parameters, above which one point has to do
+CUT = (
+    "No gradient reaches the inputs, as after detach(): training needs "
+    "none, so only parameters were checked."
+)
 EVAL = "Checked in eval mode: in train mode two runs differ, as with dropout."
 
 
@@ -100,6 +104,9 @@ def check_loss_derivatives(
             model.eval()
             mode = "eval"
             report = check()
+        if _inputs_cut_off(report):
+            report = check(by_inputs=False)
+            report = dataclasses.replace(report, notes=(*report.notes, CUT))
         report = _renamed(report, "model.", "loss")
         report = _with_second(report, loss, inputs, seed)
         if "wrong" not in (report.first_order, report.second_order):
@@ -109,6 +116,16 @@ def check_loss_derivatives(
         path, module, part = _innermost(model, given, seed, second)
     kind = type(module).__name__
     return LossDerivatives(report, mode, shown(path), kind, part)
+
+
+def _inputs_cut_off(report: DerivativeReport) -> bool:
+    """Whether what is wrong is that backward gives 0 for an input."""
+    wrong = report.mismatch
+    return (
+        wrong is not None
+        and wrong.analytic == 0
+        and wrong.variable.partition("[")[0] == "input"
+    )
 
 
 class _Loss(nn.Module):

@@ -257,10 +257,13 @@ def _notes(
         )
     if check.verdict == "disagrees":
         notes.append(
-            "Do not trust these numbers: an operation has a wrong second "
-            f"derivative, seen at {check.parameter}. Known on torch 2.13: "
+            "Do not trust these numbers: products and differences of "
+            f"gradients disagree, seen at {check.parameter}. Either an "
+            "operation has a wrong second derivative (known on torch 2.13: "
             "weight_norm on the CPU, and layer_norm, batch_norm and "
-            "instance_norm in a loss made of gradients."
+            "instance_norm in a loss made of gradients), or the gradient "
+            "takes as a constant what is none: detach(), no_grad, a state "
+            "that each call moves, as in spectral_norm before eval()."
         )
     elif check.verdict == "inconclusive":
         notes.append(

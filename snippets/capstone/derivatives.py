@@ -104,6 +104,7 @@ def check_derivatives(
     seed: int = 0,
     rtol: float = 1e-6,
     second: bool = True,
+    by_inputs: bool = True,
 ) -> DerivativeReport:
     """Check first and second derivatives of f against differences.
 
@@ -119,6 +120,7 @@ def check_derivatives(
     seed: of the points and directions.
     rtol: the relative error that counts as right, in float64.
     second: check the second order too.
+    by_inputs: vary the inputs too; False: the parameters of f alone.
 
     An error that is small beside the other entries of the same output
     and input, below rtol times their root sum of squares, is not seen.
@@ -139,7 +141,8 @@ def check_derivatives(
             call_model(module, map_tensors(Tensor.clone, inputs))
         refusal = _float64_refusal(f, module, inputs)
         with nullcontext() if refusal else in_float64(module):
-            first = FirstOrder(f, inputs if refusal else wide_leaves(inputs))
+            given = inputs if refusal else wide_leaves(inputs)
+            first = FirstOrder(f, given, by_inputs)
             run = Run(first, points, groups, seed, rtol)
             if refusal:
                 run.notes.append(

@@ -11,7 +11,7 @@ from .anomalies import AnomalyReport, find_anomalies
 from .culprit import LossDerivatives, check_loss_derivatives
 from .curvature import CurvatureReport, verify_curvature
 from .findings import (
-    WRONG_SECOND,
+    DOUBTED_SECOND,
     Finding,
     from_anomalies,
     from_curvature,
@@ -79,6 +79,8 @@ def headline(diagnosis: Diagnosis) -> str:
         for level in ("error", "warning", "note")
         if (n := levels.count(level))
     ]
+    if diagnosis.unavailable:
+        texts.append(f"{len(diagnosis.unavailable)} not available")
     more = f" ({', '.join(texts)})" if texts else ""
     about = diagnosis.about
     return f"{about.kind}: {diagnosis.verdict}{more}"
@@ -180,7 +182,8 @@ def _findings(reports: dict[str, Any]) -> list[Finding]:
         for one in make(reports[name])
     ]
     titles = [one.title for one in found]
-    if "Wrong derivative" in titles:  # then the second one is wrong too
-        found = [one for one in found if one.title != WRONG_SECOND]
+    if {"Wrong derivative", "Surrogate derivative"} & {*titles}:
+        # Then the second one is wrong too.
+        found = [one for one in found if one.title != DOUBTED_SECOND]
     order = ["error", "warning", "note"]
     return sorted(found, key=lambda one: order.index(one.level))

@@ -11,8 +11,9 @@ from .culprit import LossDerivatives
 from .curvature import CurvatureReport
 from .graph import GraphReport
 from .outputs import Report
+from .suspects import FLAT
 
-WRONG_SECOND = "Wrong second derivative"
+DOUBTED_SECOND = "Second derivatives disagree"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def from_curvature(report: CurvatureReport) -> list[Finding]:
             Finding(
                 "warning",
                 "curvature",
-                WRONG_SECOND,
+                DOUBTED_SECOND,
                 (report.check.parameter,),
                 text,
                 report.notes[-1],
@@ -130,6 +131,8 @@ def from_derivatives(report: LossDerivatives) -> list[Finding]:
             cause = part.cause or "Compare its backward with the formula"
             advice = f"Likely cause: {cause.rstrip('.')}."
             title = f"Wrong {order}derivative"
+            if cause.startswith(FLAT):
+                level, title = "warning", "Surrogate derivative"
             section = "derivatives"
             return [Finding(level, section, title, (where,), text, advice)]
     if report.loss.passed:

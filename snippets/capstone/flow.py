@@ -3,7 +3,7 @@
 
 import torch
 
-from .findings import Finding
+from .findings import Finding, some
 from .gradients import STATUSES, GradientReport, LayerVerdict
 from .naming import layer_of, shown
 
@@ -18,7 +18,8 @@ _ADVICE = {
     "or sigmoid, small weights, too many layers. Use residual connections, "
     "normalisation, ReLU-like activations or another initialisation.",
     "zero": "Typical of a dead ReLU, whose inputs are negative for the "
-    "whole batch; also of a product with 0, a mask or saturation.",
+    "whole batch; also of a product with 0, a mask or saturation, and of "
+    "a next layer that begins at 0, as in LoRA.",
     "unused": "forward does not use them, or detach() or no_grad cuts "
     "them off.",
     "uninitialised": "Lazy parameters that forward does not reach.",
@@ -136,7 +137,7 @@ def _measured(
             f"{report.exploding:g}, in {norms[most]}."
         )
     if status in ("unused", "uninitialised"):
-        return f"No gradient reaches them: {count}."
+        return f"No gradient reaches {some(r.name for r in rows)}: {count}."
     names = "it" if len(layers) == 1 else "the first of them"
     return f"{count}; in {names}, {layers[0].text}."
 

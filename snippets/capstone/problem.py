@@ -56,14 +56,19 @@ class FirstOrder:
 
     inputs: as in `call_model`. If some of its tensors require grad, only
         these are variables; otherwise all that are not integers.
+    by_inputs: whether the inputs are variables at all.
     """
 
-    def __init__(self, f: Callable[..., Any], inputs: Any) -> None:
+    def __init__(
+        self, f: Callable[..., Any], inputs: Any, by_inputs: bool = True
+    ) -> None:
         self.f, self.inputs = f, inputs
         found = flatten_tensors(inputs, "input")
         wanted = {n: t for n, t in found.items() if t.requires_grad}
-        self.skipped = [n for n, t in found.items() if not can_vary(t)]
         chosen = wanted or {n: t for n, t in found.items() if can_vary(t)}
+        chosen = chosen if by_inputs else {}
+        fixed = {n: t for n, t in found.items() if not can_vary(t)}
+        self.skipped = [n for n in found if n in fixed or not by_inputs]
         self.module = f if isinstance(f, nn.Module) else nn.Module()
         named = named_parameters(self.module)
         own = {n: p for n, _, p in named if p.requires_grad and not is_lazy(p)}
@@ -79,6 +84,8 @@ class FirstOrder:
             if id(p) in rows
         }
         self.ignored: list[str] = []  # outputs that are integers
+        # Called before each run: f then draws the same random numbers.
+        self.redraw: Callable[[], None] | None = None
 
     def run(
         self, values: list[Tensor], *, record: bool
@@ -89,8 +96,13 @@ class FirstOrder:
         """
         leaves = [v.detach().clone().requires_grad_(record) for v in values]
         n = len(self.replaced)
-        with self.holding(leaves), torch.set_grad_enabled(record):
+        if self.redraw is not None:
+            self.redraw()
+        # Grad mode is on without a graph too: f may call autograd.grad.
+        with self.holding(leaves), torch.enable_grad():
             found = flatten_tensors(self.call(self.copies(leaves[:n])))
+        if not record:
+            found = {name: t.detach() for name, t in found.items()}
         refuse_reentrant(list(found.values()))
         self.ignored = [n for n, t in found.items() if not can_vary(t)]
         outputs = {n: t.to_dense() for n, t in found.items() if can_vary(t)}

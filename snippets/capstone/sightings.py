@@ -216,6 +216,8 @@ class Watch(TorchDispatchMode):
         """Know which module runs, through forward hooks."""
         with ExitStack() as stack:
             for module, path in self.modules.items():
+                if isinstance(module, torch.jit.ScriptModule):
+                    continue  # takes no hooks; it counts to its caller
                 before = module.register_forward_pre_hook(self._enter(path))
                 after = module.register_forward_hook(
                     self._leave, always_call=True

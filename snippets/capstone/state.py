@@ -27,7 +27,8 @@ def untouched(model: nn.Module, *others: Any) -> Iterator[None]:
     Restored: the bits of parameters, buffers and batches; which tensors
     they are; `.grad` (the same object as before); requires_grad; hooks
     of modules and tensors; training modes; lazy modules, which become
-    uninitialised again; module attributes that hold tensors; the random
+    uninitialised again; attributes of modules, such as a counter, and the
+    lists, dicts and sets in them, though not what lies deeper; the random
     state of torch (CPU and each device in use), Python and NumPy; grad
     mode, anomaly mode, default dtype.
 
@@ -43,7 +44,7 @@ def untouched(model: nn.Module, *others: Any) -> Iterator[None]:
     """
     modules = _modules(model, *others)
     with contextlib.ExitStack() as stack:
-        for restore in (_keep_modes(), _keep_random(modules)):
+        for restore in (_keep_modes(), keep_random(modules)):
             stack.callback(restore)
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
@@ -71,6 +72,9 @@ def _tensors(modules: list[nn.Module], others: tuple[Any, ...]) -> list[Tensor]:
             for value in list(group.values()):
                 if isinstance(value, Tensor):
                     found[id(value)] = value
+        own = [v for k, v in vars(module).items() if k not in _MACHINERY]
+        parts = [v for v in own if isinstance(v, list | tuple | dict)]
+        found |= {id(t): t for t in flatten_tensors(parts).values()}
     batches = [one for one in others if not isinstance(one, nn.Module)]
     found |= {id(t): t for t in flatten_tensors(batches).values()}
     return list(found.values())
@@ -90,7 +94,23 @@ def _keep_modes() -> Callable[[], None]:
     return restore
 
 
-def _keep_random(modules: list[nn.Module]) -> Callable[[], None]:
+def random_state(modules: list[nn.Module]) -> list[Any]:
+    """Return what changes when a random number is drawn."""
+    found: list[Any] = [random.getstate(), torch.get_rng_state().tolist()]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        _, keys, *rest = numpy.random.get_state()
+        found += [keys.tolist(), rest]
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, torch.Generator):
+                found.append(value.get_state().tolist())
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        found += [t.tolist() for t in torch.cuda.get_rng_state_all()]
+    return found
+
+
+def keep_random(modules: list[nn.Module]) -> Callable[[], None]:
     """The generators of torch, Python and NumPy, and of the modules."""
     undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (random.setstate, (random.getstate(),)),
@@ -141,27 +161,21 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
             old, new = before.get(name, _FIRST), now.get(name, _FIRST)
             if old is new:
                 continue
-            ours = lazy or name in _MACHINERY or new is _FIRST
-            if not (ours or flatten_tensors([old, new])):
-                continue  # a counter, say: the model's own business
             if old is _FIRST:
                 del now[name]
             else:
                 now[name] = old
         for name, content in inside.items():
-            ours = name in _MACHINERY
-            _refill(before[name], content, ours)
+            _refill(before[name], content)
 
     return restore
 
 
-def _refill(value: Any, content: Any, always: bool) -> None:
+def _refill(value: Any, content: Any) -> None:
     """Put the old content back into the same dict, list or set."""
     old = _flat(content)
     new = _flat(value)
     if len(old) == len(new) and all(map(_is, old, new)):
-        return
-    if not always and not flatten_tensors([value, content]):
         return
     value.clear()
     if isinstance(value, list):

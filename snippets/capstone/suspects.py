@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: 0BSD
 """Where a derivative is wrong, and the likely cause."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -143,9 +144,30 @@ def first_order_cause(check: PointCheck, outcome: Outcome) -> str:
             "grad_output times the conjugate of the derivative."
         )
     ratio = _ratio(check, n, group)
+    if ratio == 0:
+        return f"{FLAT} forward is constant there, and backward is not 0."
     if ratio is not None:
-        return f"backward is off by a constant factor: {ratio:.6g} is missing."
+        turned = ""
+        if math.isclose(ratio, -1, rel_tol=1e-4):
+            turned = " A gradient reversal, if it is meant."
+        return (
+            f"backward is off by a constant factor: {ratio:.6g} is "
+            f"missing.{turned}"
+        )
+    if not any(map(_is_custom, nodes_behind([check.outputs[n]]))):
+        return (
+            "part of it is hidden from backward: detach(), .data, no_grad, "
+            "or a tensor that is changed where autograd does not see it, as "
+            "by max_norm of an Embedding."
+        )
     return ""
+
+
+FLAT = "a straight-through estimator or another surrogate, if it is meant:"
+
+
+def _is_custom(node: Any) -> bool:
+    return isinstance(node, torch.autograd.function.BackwardCFunction)
 
 
 def _conjugate_explains(
@@ -213,7 +235,7 @@ def _kept(
     _, outputs = first.run(values, record=True)
     found = []
     for node in nodes_behind(outputs.values()):
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
+        if _is_custom(node):
             found += _of_node(node)
     return found
 

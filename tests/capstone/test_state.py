@@ -170,19 +170,24 @@ def test_an_optimizer_that_steps_in_a_hook_does_not_step() -> None:
     assert not model.weight._post_accumulate_grad_hooks
 
 
-def test_a_cached_tensor_is_dropped_and_a_counter_is_not() -> None:
+def test_attributes_are_as_they_were_so_that_each_report_measures_the_same_model() -> None:
     class Caching(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             self.calls = getattr(self, "calls", 0) + 1
+            self.temperature *= 0.5
             self.last = super().forward(x)
             self.all.append(self.last)
-            return self.last
+            self.sums["n"] += 1
+            self.sums["x"] += x.sum()
+            return self.last * self.temperature
 
     model = Caching(2, 2)
-    model.all = []
+    model.all, model.temperature, model.sums = [], 1.0, {"n": 0, "x": torch.zeros(())}
+    sums = model.sums
     with untouched(model):
         model(torch.ones(1, 2))
-    assert (model.calls, model.all, hasattr(model, "last")) == (1, [], False)
+    assert (model.all, model.temperature, hasattr(model, "last"), hasattr(model, "calls")) == ([], 1.0, False, False)
+    assert model.sums is sums and sums == {"n": 0, "x": 0}
 
 
 def test_a_generator_of_the_model_is_put_back() -> None:
