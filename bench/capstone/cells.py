@@ -61,7 +61,7 @@ def _ratio(row: Row) -> str:
         return "–"
     if row.ratio.low == row.ratio.high == 1:
         return "1"
-    return f"{number(row.ratio.median)} ({number(row.ratio.low)}–{number(row.ratio.high)})"
+    return f"{number(row.ratio.median)} ({number(row.ratio.low)}–\u2060{number(row.ratio.high)})"  # unbroken
 
 
 def _time(row: Row) -> str:

@@ -94,7 +94,7 @@ def _filled(words: list[str], record: Record) -> str:
 
 def _table(key: str, record: Record) -> str:
     shown, table = SHOWN[key], record.tables[key]
-    title = f"**{shown.title}**, {table.rounds} rounds"
+    title = f"**{shown.title}**, {table.rounds} round{'s' * (table.rounds > 1)}"
     parts = [title, cells.markdown(key, table, shown.unit, shown.times), targets.why_missed(key, table, record.share)]
     return "\n\n".join(filter(None, parts))
 
