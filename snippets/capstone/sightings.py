@@ -207,7 +207,7 @@ class Watch(TorchDispatchMode):
         """The innermost module that was running when a node was made."""
         number = node._sequence_nr()
         for first, last, path in reversed(self._spans):
-            if first < number < last:
+            if first < number <= last:
                 return str(path)
         return ""
 
@@ -260,7 +260,13 @@ def _sighting_of(
 
 
 def _next_node() -> int:
-    """The number that the next node of the graph will be above."""
+    """The number that the next nodes of the graph will be above.
+
+    Asked for, because in anomaly mode a node to look at is slow to make.
+    """
+    number = getattr(torch._C._autograd, "_get_sequence_nr", None)
+    if number is not None:
+        return int(number()) - 1
     with torch.enable_grad(), torch.inference_mode(False):
         probe = torch.zeros((), device="cpu", requires_grad=True) * 1
     return int(probe.grad_fn._sequence_nr())  # type: ignore[union-attr]
