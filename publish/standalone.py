@@ -3,6 +3,7 @@
 import re
 from functools import cache
 from html import escape
+from io import BytesIO
 from pathlib import Path
 
 from publish.art import Step
@@ -49,9 +50,22 @@ def png(page: str, name: str, alt: str = "", kind: str | None = None, scale: flo
         for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSansMono", "DejaVuSansMono-Bold")
     ]
     # Only these fonts, so that every machine makes the same picture.
-    return resvg_py.svg_to_bytes(
+    picture = resvg_py.svg_to_bytes(
         svg_string=standalone(page, name, alt, kind), zoom=scale, skip_system_fonts=True, font_files=files
     )
+    return with_palette(picture)
+
+
+def with_palette(picture: bytes) -> bytes:
+    """A PNG with at most 256 colours, as many as a drawing has with its soft edges: less than half the bytes."""
+    from PIL import Image
+
+    small = BytesIO()
+    # Nothing of the picture is transparent, and without transparency the method is exact.
+    opaque = Image.open(BytesIO(picture)).convert("RGB")
+    colours = opaque.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    colours.save(small, "PNG", optimize=True)
+    return small.getvalue()
 
 
 def last(page: str, name: str, kind: str | None) -> Step:

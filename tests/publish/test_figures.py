@@ -4,6 +4,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 import markdown
 import pytest
 from markdown.treeprocessors import Treeprocessor
+from PIL import Image
 
 pytest.importorskip("py_mini_racer", reason="publish needs mini-racer (the site group)")
 
@@ -317,6 +319,16 @@ def test_png_is_a_picture() -> None:
     picture = png("vjp", "jacobian", scale=1)
     width, height = (int.from_bytes(picture[k : k + 4], "big") for k in (16, 20))
     assert picture.startswith(b"\x89PNG") and 500 < width <= 688 and 200 < height < 300
+
+
+def test_a_palette_halves_a_picture_and_nobody_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = png("graph", "after-backward")
+    monkeypatch.setattr("publish.standalone.with_palette", lambda picture: picture)
+    whole = png("graph", "after-backward")
+    assert 2 * len(small) < len(whole)
+    before, after = (Image.open(BytesIO(picture)).convert("RGB") for picture in (whole, small))
+    assert after.size == before.size
+    assert after.tobytes() == before.tobytes()
 
 
 def drawing_of(**options: Any) -> str:
