@@ -65,7 +65,7 @@ class StampTreeprocessor(Treeprocessor):
         if source is None or project is None or heading is None:
             return
         page = checks.load(project, source)
-        if not page.blocks or page.path.name == "index.md":
+        if not page.blocks or page.path == project.docs / "index.md":  # home has the ledger
             return
         holder = Element("p")
         holder.text = self.md.htmlStash.store(stamp(project, page))
