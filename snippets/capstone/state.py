@@ -5,6 +5,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,46 +95,49 @@ def _keep_modes() -> Callable[[], None]:
     return restore
 
 
-def random_state(modules: list[nn.Module]) -> list[Any]:
-    """Return what changes when a random number is drawn."""
-    found: list[Any] = [random.getstate(), torch.get_rng_state().tolist()]
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        _, keys, *rest = numpy.random.get_state()
-        found += [keys.tolist(), rest]
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, torch.Generator):
-                found.append(value.get_state().tolist())
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        found += [t.tolist() for t in torch.cuda.get_rng_state_all()]
-    return found
-
-
-def keep_random(modules: list[nn.Module]) -> Callable[[], None]:
-    """The generators of torch, Python and NumPy, and of the modules."""
-    undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
-        (random.setstate, (random.getstate(),)),
-        (torch.set_rng_state, (torch.get_rng_state(),)),
+def _sources(
+    modules: list[nn.Module],
+) -> list[tuple[Callable[[], Any], Callable[[Any], Any]]]:
+    """How to read and how to set each random state there is."""
+    found: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+        (random.getstate, random.setstate),
+        (torch.get_rng_state, torch.set_rng_state),
     ]
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        undo.append((numpy.random.set_state, (numpy.random.get_state(),)))
+        found.append((numpy.random.get_state, numpy.random.set_state))
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, torch.Generator):
-                undo.append((value.set_state, (value.get_state(),)))
+                found.append((value.get_state, value.set_state))
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         for k in range(torch.cuda.device_count()):
-            state = torch.cuda.get_rng_state(k)
-            undo.append((torch.cuda.set_rng_state, (state, k)))
+            read = partial(torch.cuda.get_rng_state, k)
+            found.append((read, partial(torch.cuda.set_rng_state, device=k)))
     kinds = {p.device.type for m in modules for p in m.parameters()}
     if "mps" in kinds:
-        undo.append((torch.mps.set_rng_state, (torch.mps.get_rng_state(),)))
+        found.append((torch.mps.get_rng_state, torch.mps.set_rng_state))
+    return found
+
+
+def random_state(modules: list[nn.Module]) -> list[Any]:
+    """Return what changes when a random number is drawn, to compare."""
+    return [_plain(read()) for read, _ in _sources(modules)]
+
+
+def _plain(state: Any) -> Any:
+    if isinstance(state, tuple):
+        return tuple(map(_plain, state))
+    return state.tolist() if hasattr(state, "tolist") else state
+
+
+def keep_random(modules: list[nn.Module]) -> Callable[[], None]:
+    """Remember all random states, and return what puts them back."""
+    states = [(put, read()) for read, put in _sources(modules)]
 
     def restore() -> None:
-        for function, arguments in undo:
-            function(*arguments)
+        for put, state in states:
+            put(state)
 
     return restore
 
@@ -143,7 +147,7 @@ _FIRST = object()
 
 
 def _keep_module(module: nn.Module) -> Callable[[], None]:
-    """What nn.Module keeps itself, and attributes that hold tensors."""
+    """The attributes of a module, and the dicts, lists and sets in them."""
     kind = type(module)
     before = dict(vars(module))
     inside = {
@@ -153,8 +157,7 @@ def _keep_module(module: nn.Module) -> Callable[[], None]:
     }
 
     def restore() -> None:
-        lazy = type(module) is not kind
-        if lazy:
+        if type(module) is not kind:  # it was lazy
             module.__class__ = kind
         now = vars(module)
         for name in [*before, *(n for n in now if n not in before)]:
